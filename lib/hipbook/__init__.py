@@ -1,0 +1,3 @@
+"""hipbook: reproducible investigations of HIP kernels in LLM decode."""
+
+__version__ = "0.1.0"
