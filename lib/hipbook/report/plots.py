@@ -1,0 +1,124 @@
+"""Figures the notebooks share. Each takes plain rows (lists of mappings) and returns a matplotlib Figure.
+
+No figure mixes reported times with our counts on one axis: they are different kinds of fact.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+import pandas as pd
+import seaborn as sns
+from matplotlib.figure import Figure
+
+from hipbook.errors import BadArgument
+from hipbook.report import style
+
+Row = Mapping[str, object]
+
+
+def _frame(rows: Sequence[Row], needed: Sequence[str]) -> pd.DataFrame:
+    """The rows as a frame, or BadArgument naming the column that is missing."""
+    frame = pd.DataFrame(list(rows))
+    if frame.empty:
+        raise BadArgument("rows", "[]", "a figure needs at least one row")
+    for column in needed:
+        if column not in frame:
+            raise BadArgument("rows", sorted(frame.columns), f"a column {column!r} is needed")
+    return frame
+
+
+def _bars(
+    ax: plt.Axes, labels: Sequence[str], values: Sequence[float], *, value_format: str = "{:,.4g}"
+) -> None:
+    """Horizontal bars in the arms' own colours and hatches, each with its value written beside it."""
+    places = range(len(labels))
+    bars = ax.barh(
+        places, values, color=[style.colour(label) for label in labels], edgecolor="black", linewidth=0.8
+    )
+    for bar, label in zip(bars, labels, strict=True):
+        bar.set_hatch(style.ARM_HATCHES.get(label, ""))
+    ax.set_yticks(list(places), labels)
+    ax.invert_yaxis()
+    ax.bar_label(bars, labels=[value_format.format(value) for value in values], padding=4)
+    ax.margins(x=0.25)
+    ax.grid(axis="y", visible=False)
+
+
+def small_multiples(
+    rows: Sequence[Row], quantities: Mapping[str, str], *, title: str, label: str = "arm"
+) -> Figure:
+    """One panel a quantity, one bar an arm: `quantities` maps a column to its axis label (with unit)."""
+    frame = _frame(rows, [label, *quantities])
+    figure, axes = plt.subplots(
+        1, len(quantities), figsize=(4.2 * len(quantities), 0.8 + 0.55 * len(frame)), sharey=True
+    )
+    for ax, (column, axis_label) in zip(
+        figure.axes if len(quantities) > 1 else [axes], quantities.items(), strict=True
+    ):
+        _bars(ax, list(frame[label]), list(frame[column].astype(float)))
+        ax.set_xlabel(axis_label)
+    figure.suptitle(title)
+    return figure
+
+
+def growth(
+    rows: Sequence[Row], *, x: str, y: str, x_label: str, y_label: str, title: str, floor: str | None = None
+) -> Figure:
+    """`y` over `x`, a line an arm on two log axes; `floor` names a column drawn as a dashed bound."""
+    frame = _frame(rows, ["arm", x, y] + ([floor] if floor else []))
+    figure, ax = plt.subplots(figsize=(7.2, 4.2))
+    arms = list(dict.fromkeys(frame["arm"]))
+    sns.lineplot(
+        frame,
+        x=x,
+        y=y,
+        hue="arm",
+        style="arm",
+        hue_order=arms,
+        style_order=arms,
+        markers=True,
+        dashes=False,
+        palette={arm: style.colour(arm) for arm in arms},
+        ax=ax,
+    )
+    if floor:
+        bound = frame.drop_duplicates(x).sort_values(x)
+        ax.plot(bound[x], bound[floor], linestyle="--", color=style.FLOOR_COLOUR, label="floor")
+        ax.legend()
+    ax.set(xscale="log", yscale="log", xlabel=x_label, ylabel=y_label, title=title)
+    return figure
+
+
+def mix(rows: Sequence[Row], classes: Sequence[str], *, unit: str, title: str, label: str = "arm") -> Figure:
+    """Stacked bars: what each arm's instructions are. `classes` are columns, in stacking order."""
+    frame = _frame(rows, [label, *classes])
+    figure, ax = plt.subplots(figsize=(8.4, 1.0 + 0.6 * len(frame)))
+    colours = sns.color_palette("colorblind", len(classes))
+    left = pd.Series(0.0, index=frame.index)
+    for number, (name, colour) in enumerate(zip(classes, colours, strict=True)):
+        ax.barh(
+            frame[label],
+            frame[name],
+            left=left,
+            color=colour,
+            edgecolor="black",
+            linewidth=0.6,
+            hatch=["", "//", "..", "xx", "\\\\", "++"][number % 6],
+            label=name,
+        )
+        left = left + frame[name]
+    ax.invert_yaxis()
+    ax.set(xlabel=unit, title=title)
+    ax.grid(axis="y", visible=False)
+    ax.legend(bbox_to_anchor=(1.01, 1), loc="upper left", frameon=False)
+    return figure
+
+
+def reported_bars(rows: Sequence[Row], *, title: str, unit: str) -> Figure:
+    """Figures from a public report, drawn apart from ours and said to be so in the axis label."""
+    frame = _frame(rows, ["arm", "value"])
+    figure, ax = plt.subplots(figsize=(7.2, 0.9 + 0.5 * len(frame)))
+    _bars(ax, list(frame["arm"]), list(frame["value"].astype(float)))
+    ax.set_xlabel(f"{unit} (reported, not measured here)")
+    ax.set_title(title)
+    return figure
