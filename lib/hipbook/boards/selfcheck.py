@@ -38,7 +38,7 @@ def _mix(v: np.ndarray) -> np.ndarray:
 
 
 def expected(x: np.ndarray, wave_size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(out uint32 [n], votes uint64 [n / wave], sums float32 [n / wave]) for x uint32 [n], n a multiple of 128."""
+    """For x uint32 [n], n a multiple of 128: out uint32 [n], votes uint64 and sums float32 [n / wave]."""
     mirrored = _mix(x).reshape(-1, THREADS)[:, ::-1].reshape(-1)
     out = _mix(mirrored) ^ x
     waves = out.reshape(-1, wave_size)
@@ -73,11 +73,15 @@ def run(
         f"-DHIPBOOK_BREAK={BREAKS[broken]}",
         *(["-g"] if broken != "none" and board.kind == "emulated" else []),
     ]
-    dispatch = board.launch(
-        board.build(SOURCE, flags), KERNEL, (workgroups, 1, 1), (THREADS, 1, 1),
-        [Buffer("x", source), Buffer("out", out, "w"), Buffer("votes", votes, "w"), Buffer("sums", sums, "w"), np.int32(n)],
-        **options,
-    )  # fmt: skip
+    args = [
+        Buffer("x", source),
+        Buffer("out", out, "w"),
+        Buffer("votes", votes, "w"),
+        Buffer("sums", sums, "w"),
+        np.int32(n),
+    ]
+    code = board.build(SOURCE, flags)
+    dispatch = board.launch(code, KERNEL, (workgroups, 1, 1), (THREADS, 1, 1), args, **options)
     got = (out.cpu().numpy().view(np.uint32), votes.cpu().numpy().view(np.uint64), sums.cpu().numpy())
     compared = mismatches = 0
     for ours, theirs in zip(got, expected(x, board.wave_size), strict=True):
