@@ -1,0 +1,48 @@
+"""Fixtures several parts share."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import nbformat
+import pytest
+
+PARAMETERS = """\
+name: str = "plain"  # any text
+size: int = 8  # keys, 1..100
+share: float = 0.5  # 0.0..1.0
+arms: list[str] = ["online"]  # each one of online | decode
+"""
+BEGIN = """\
+from hipbook.notebooks import begin
+
+run = begin(globals(), "tiny", "Does a tiny notebook run?")"""
+FACT = """\
+run.fact("tiny", "double", 2 * size, "keys")
+print("double", 2 * size)"""
+
+
+@pytest.fixture
+def make_notebook(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a notebook of code cells, given as sources or (source, tag); a tiny complete one by default."""
+
+    def make(*cells: str | tuple[str, str], name: str = "tiny", folder: Path = tmp_path) -> Path:
+        sources = cells or ((PARAMETERS.rstrip(), "parameters"), BEGIN, FACT, "run.write()")
+        notebook = nbformat.v4.new_notebook(
+            metadata={"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+        )
+        for i, item in enumerate(sources):
+            source, *tags = (item,) if isinstance(item, str) else item
+            cell = nbformat.v4.new_code_cell(source, metadata={"tags": tags} if tags else {})
+            cell["id"] = f"cell-{i}"
+            notebook.cells.append(cell)
+        path = folder / f"{name}.ipynb"
+        nbformat.write(notebook, path)
+        return path
+
+    return make
+
+
+@pytest.fixture
+def tiny_cells() -> dict[str, str]:
+    """The sources of the tiny notebook, for tests that change one of them."""
+    return {"parameters": PARAMETERS.rstrip(), "begin": BEGIN, "fact": FACT, "write": "run.write()"}
