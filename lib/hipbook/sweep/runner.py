@@ -1,0 +1,252 @@
+"""One notebook, one subprocess, one outcome.
+
+A run has a folder of its own: the executed notebook, the record, the parameters as papermill would read
+them, the logs, and outcome.json. It succeeded if its process ended with 0 *and* left a valid record with
+the right parameters: papermill's output notebook says `completed` after a dead kernel, a timeout or an
+early `sys.exit(0)` as well.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import yaml
+
+from hipbook import paths, records
+from hipbook.errors import HipbookError
+from hipbook.notebooks.parameters import BadParameters, check, declared
+from hipbook.records import Status
+from hipbook.records.store import write_atomically
+
+CELL_TIMEOUT_S = 300.0  # one cell
+RUN_TIMEOUT_S = 1800.0  # the whole run, kernel start included
+LOCK_WAIT_S = 900.0  # for the board
+MARK = "HIPBOOK_RUN"  # in the environment of every process of a run; kernels leave the process group
+_END_WAIT_S = 5.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended. `why` is one line, empty when it PASSED; paths are None where there is no file."""
+
+    notebook: str
+    parameters: dict[str, Any]
+    status: Status
+    why: str
+    folder: Path
+    record: Path | None
+    executed: Path | None
+    wall_s: float
+
+    @property
+    def passed(self) -> bool:
+        return self.status is Status.PASSED
+
+
+def read_parameters(file: Path) -> dict[str, Any]:
+    """A parameter file (YAML or JSON) as papermill's `-f` reads it. Raises BadParameters."""
+    try:
+        values = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadParameters(f"{file}: {error}") from None
+    except yaml.YAMLError as error:
+        raise BadParameters(f"{file}: not YAML: {error}") from None
+    if values is not None and not isinstance(values, dict):
+        raise BadParameters(f"{file}: not a mapping of parameter names to values")
+    return values or {}
+
+
+def parameters_of(notebook: Path, values: Mapping[str, Any]) -> dict[str, Any]:
+    """All parameters of a run of `notebook` with `values` over its defaults. Raises BadParameters."""
+    if not notebook.is_file():
+        raise HipbookError(
+            f"{notebook}: no such notebook", fix="`hipbook run` takes a path to an .ipynb file"
+        )
+    try:
+        cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+        tagged = [c for c in cells if "parameters" in c.get("metadata", {}).get("tags", ())]
+        sources = ["".join(c["source"]) for c in tagged]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise HipbookError(f"{notebook}: not a notebook") from None
+    if len(sources) != 1:
+        raise BadParameters(f"{notebook}: {len(sources)} cells tagged `parameters`; exactly one is needed")
+    return check(declared(sources[0]), values)
+
+
+def run_notebook(
+    notebook: Path,
+    values: Mapping[str, Any] | None = None,
+    *,
+    out: Path | None = None,
+    cell_timeout_s: float = CELL_TIMEOUT_S,
+    timeout_s: float = RUN_TIMEOUT_S,
+    wait_s: float = LOCK_WAIT_S,
+    slots: int = 1,
+) -> Outcome:
+    """Run a notebook to its end, whatever that is; only KeyboardInterrupt and a busy folder are raised.
+
+    `values` go over the notebook's defaults, `out` is the run's folder (default: runs/NAME/KEY under the
+    checkout), `slots` the number of runs that may share the board: 1 for anything that is timed.
+    """
+    notebook = Path(notebook).resolve()
+    values = dict(values or {})
+    began = time.monotonic()
+    try:
+        parameters = parameters_of(notebook, values)
+    except BadParameters as error:
+        folder = out or paths.root() / "runs" / notebook.stem
+        return Outcome(notebook.stem, values, Status.BAD_PARAMETERS, str(error), folder, None, None, 0.0)
+    name = records.file_name(notebook.stem, parameters)
+    folder = (out or paths.root() / "runs" / notebook.stem / records.key(notebook.stem, parameters)).resolve()
+    with _only_writer(folder):
+        executed, record = folder / notebook.name, folder / name
+        for stale in (executed, record, folder / "outcome.json", folder / "child.json"):
+            stale.unlink(missing_ok=True)
+        (folder / "parameters.yaml").write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
+        job = {
+            "notebook": str(notebook),
+            "executed": str(executed),
+            "result": str(folder / "child.json"),
+            "parameters": values,
+            "board": parameters.get("board"),
+            "slots": slots,
+            "wait_s": wait_s,
+            "cell_timeout_s": cell_timeout_s,
+        }
+        status, why = _supervise(job, folder, timeout_s)
+        if status is Status.PASSED:
+            status, why = _believe(record, parameters)
+        (folder / "child.json").unlink(missing_ok=True)
+        outcome = Outcome(
+            notebook.stem,
+            parameters,
+            status,
+            why,
+            folder,
+            record if record.is_file() else None,
+            executed if executed.is_file() else None,
+            round(time.monotonic() - began, 3),
+        )
+        write_atomically(folder / "outcome.json", _outcome_json(outcome))
+    return outcome
+
+
+def _outcome_json(outcome: Outcome) -> bytes:
+    """The outcome with paths relative to its folder, so that the folder can be moved."""
+    fields = asdict(outcome) | {"folder": "."}
+    for which in ("record", "executed"):
+        fields[which] = fields[which].name if fields[which] else None
+    return (json.dumps(fields, indent=2) + "\n").encode()
+
+
+def _believe(record: Path, parameters: Mapping[str, Any]) -> tuple[Status, str]:
+    """PASSED only for a valid record that says PASSED about the parameters asked for."""
+    if not record.is_file():
+        return Status.RUNTIME_ERROR, f"ended with code 0 and no record {record.name}: it stopped early"
+    try:
+        found = records.read(record)
+    except records.BadRecord as error:
+        return Status.RUNTIME_ERROR, str(error)
+    if records.store.canonical(found.parameters) != records.store.canonical(dict(parameters)):
+        return Status.RUNTIME_ERROR, f"{record.name}: holds other parameters than the run was given"
+    return found.status, "" if found.status is Status.PASSED else "the record says so"
+
+
+def _supervise(job: dict[str, Any], folder: Path, timeout_s: float) -> tuple[Status, str]:
+    """Start the child, watch it, and leave no process of it behind."""
+    mark = uuid.uuid4().hex
+    sockets = tempfile.mkdtemp(prefix="hipbook-")  # short: the path of a socket has 107 bytes at most
+    env = {**os.environ, MARK: mark, "HIPBOOK_RECORDS": str(folder), "JUPYTER_RUNTIME_DIR": sockets}
+    if job["board"]:
+        env["HIPBOOK_EXPECT_BOARD"] = job["board"]
+    (folder / "job.json").write_text(json.dumps(job, indent=2), encoding="utf-8")
+    try:
+        with open(folder / "stdout.log", "wb") as stdout, open(folder / "stderr.log", "wb") as stderr:
+            child = subprocess.Popen(
+                [sys.executable, "-m", "hipbook.sweep.child", folder / "job.json"],
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                cwd=paths.root(),
+                env=env,
+                start_new_session=True,
+            )
+            try:
+                code = child.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                return Status.WATCHDOG_KILLED, f"still running after {timeout_s:g} s; it was ended"
+            finally:
+                end_processes(mark)
+                child.wait()
+    finally:
+        shutil.rmtree(sockets, ignore_errors=True)
+        (folder / "job.json").unlink(missing_ok=True)
+    return _told(Path(job["result"]), code)
+
+
+def _told(result: Path, code: int) -> tuple[Status, str]:
+    """What the child said; where it could not, what its exit code says."""
+    if code in (-signal.SIGTERM, -signal.SIGINT):
+        return Status.CANCELLED, f"ended from outside by {signal.Signals(-code).name}"
+    try:
+        told = json.loads(result.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
+        return Status.RUNTIME_ERROR, f"the run's process {how} without a word; see stderr.log"
+    return Status(told["status"]), told["why"]
+
+
+def end_processes(mark: str) -> int:
+    """End every process of the run with this mark, wherever it hides; the number that had to be ended.
+
+    The mark is inherited through the environment: a kernel starts a session of its own, so ending the
+    child's process group would leave it behind.
+    """
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(MARK) == mark:
+                found.append(process)
+        except (psutil.Error, OSError):
+            continue
+    for process in found:
+        try:
+            process.kill()
+        except psutil.Error:
+            continue
+    psutil.wait_procs(found, timeout=_END_WAIT_S)
+    return len(found)
+
+
+@contextmanager
+def _only_writer(folder: Path) -> Iterator[None]:
+    """Make the folder and keep every other run out of it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise HipbookError(
+            f"{folder}: {error.strerror}", fix="choose a folder you can write to: --out"
+        ) from None
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fix = "wait for it, or take --out"
+            raise HipbookError(f"{folder}: another run is writing there", fix=fix) from None
+        yield
+    finally:
+        os.close(lock)
