@@ -87,12 +87,14 @@ def read_signs(
     block_mhz: np.ndarray | None = None,
     second_clock: tuple[Runs, Runs] | None = None,
     negative: tuple[Runs, Runs] | None = None,
+    unsettled_share: float = 0.0,
 ) -> tuple[Signs, Estimate]:
     """The signs of one session, or of many along leading axes, and the estimate of the log ratio.
 
     control: the A/A runs of the base. resolution: the clock's step in the levels' unit. block_mhz
     [..., blocks]: the lowest clock of each block. second_clock: the same runs by another clock.
-    negative: base and new of a case that the change cannot reach (R12).
+    negative: base and new of a case that the change cannot reach (R12). unsettled_share: of runs whose
+    warm-up never ended (R6).
     """
     sides = [side for side in (base, new, control) if side is not None]
     relative_step = resolution / float(np.median(base.levels)) if resolution else 0.0
@@ -124,7 +126,8 @@ def read_signs(
         mode_gap=_modes(sides, better, relative_step),
         throttled_share=np.full(shape, np.nan) if block_mhz is None else flagged_share(block_mhz),
         control_moved=_moved(negative, minimum, floor, better, interleaved, sd_floor, shape),
-        clock_gap=_clock_gap(base, new, second_clock, better, shape),
+        clock_gap=_clock_gap(base, new, second_clock, shape),
+        unsettled_share=np.full(shape, unsettled_share),
     )
     return signs, effect
 
@@ -238,7 +241,7 @@ def _moved(negative, minimum, floor, better, paired, sd_floor, shape) -> np.ndar
     return outside & (np.abs(moved.mean) > np.fmax(minimum, floor))
 
 
-def _clock_gap(base: Runs, new: Runs, second, better: Better, shape) -> np.ndarray:
+def _clock_gap(base: Runs, new: Runs, second, shape) -> np.ndarray:
     """|log ratio by one clock - by the other| over the same runs, 0 where it is not significant."""
     if second is None:
         return np.zeros(shape)

@@ -88,6 +88,9 @@ WARMUP_TOLERANCE = 0.0025
 # At most this share of the iterations may go as warm-up; a trend that lasts longer is drift, not warm-up.
 WARMUP_MAX_SHARE = 0.5
 
+# More than this share of runs whose warm-up never ended: INCONCLUSIVE(drift). As for throttled blocks.
+UNSETTLED_SHARE = 0.10
+
 # --- stability of a quoted figure (T5) ---------------------------------------------------------
 
 # (max - min) / median of repetitions above which one figure may not stand for them. The reports' stable

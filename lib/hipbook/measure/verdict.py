@@ -9,7 +9,7 @@ judge.py reads off a session; tests are array expressions, so the calibration ru
     3  throttled          the board left its clock
     4  control_moved      a case that the change cannot reach moved too (R12)
     5  clock_disagrees    two clocks tell two stories (R8)
-    6  drift              conditions, or the ratio itself, moved further than the effect
+    6  drift              conditions, or the ratio itself, moved further than the effect; unsettled runs
     7  bimodal            two modes further apart than the effect
     8  EQUIVALENT         the whole interval lies inside the minimum effect
     9  wide_interval      the interval includes 1
@@ -25,7 +25,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hipbook.measure.thresholds import DRIFT_LIMIT, DRIFT_P, MIN_RUNS_A_SIDE, THROTTLED_SHARE
+from hipbook.measure.thresholds import (
+    DRIFT_LIMIT,
+    DRIFT_P,
+    MIN_RUNS_A_SIDE,
+    THROTTLED_SHARE,
+    UNSETTLED_SHARE,
+)
 
 
 class Word(StrEnum):
@@ -71,6 +77,7 @@ class Signs:
     mode_gap: np.ndarray  # log distance of two modes, 0 = one
     throttled_share: np.ndarray  # of blocks under 95 % of the median clock
     control_moved: np.ndarray  # bool
+    unsettled_share: np.ndarray  # of runs whose warm-up never ended
     clock_gap: np.ndarray  # |log ratio by one clock - by the other| where significant, else 0
 
     @property
@@ -87,10 +94,11 @@ class Branch(NamedTuple):
 
 
 def _drifted(s: Signs) -> np.ndarray:
-    """Conditions moved far enough for the effect to be theirs, or the ratio has no one value."""
+    """Conditions moved far enough for the effect to be theirs, or the ratio or the runs never settled."""
     conditions = (np.abs(s.drift) > DRIFT_LIMIT) & (s.near_edge <= np.abs(s.drift))
     moving = (s.ratio_trend_p < DRIFT_P) & (np.abs(s.ratio_trend) > s.minimum_effect)
-    return conditions | (moving & (s.near_edge <= np.abs(s.ratio_trend)))
+    unsettled = s.unsettled_share > UNSETTLED_SHARE
+    return unsettled | conditions | (moving & (s.near_edge <= np.abs(s.ratio_trend)))
 
 
 TREE: tuple[Branch, ...] = (
@@ -125,7 +133,7 @@ TREE: tuple[Branch, ...] = (
         Word.INCONCLUSIVE,
         Reason.DRIFT,
         _drifted,
-        "conditions drifted beyond 5 %, or the ratio itself drifted, and the effect is no larger",
+        "conditions drifted beyond 5 %, the ratio itself drifted, or runs never settled",
     ),
     Branch(
         Word.INCONCLUSIVE,
@@ -223,7 +231,10 @@ def _why(branch: Branch, s: Signs) -> str:
         Reason.BIMODAL: f"modes {percent(float(s.mode_gap))} apart; {interval}",
     }
     if branch.reason is Reason.DRIFT:
-        moved = f"level moved {percent(float(s.drift))}, ratio {percent(float(s.ratio_trend))}"
+        moved = (
+            f"level moved {percent(float(s.drift))}, ratio {percent(float(s.ratio_trend))}, "
+            f"{float(s.unsettled_share):.0%} of runs unsettled"
+        )
         told = moved if s.interleaved else "drift and arm cannot be told apart"
     else:
         told = numbers.get(branch.reason, f"{interval}; minimum {percent(float(s.minimum_effect))}; {floor}")
