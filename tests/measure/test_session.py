@@ -1,0 +1,192 @@
+"""A measuring session as data: the plan first (R15), the processes (R2), the refusals (R1, T3, T13)."""
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from hipbook.errors import Refused
+from hipbook.measure.comparable import BoardChanged
+from hipbook.measure.session import Plan, Run, Session, judge_session
+from hipbook.measure.verdict import Word
+
+BOARD = {"name": "h200", "uuid": "GPU-1", "arch": "sm_90"}
+SPEED = {"online": 100.0, "decode": 90.0}
+KERNELS = {"online": ("paged_attention_online", 0x10), "decode": ("paged_attention_decode", 0x20)}
+
+
+def plan(**changes):
+    fields = {
+        "hypothesis": "decode beats online at 1 x 1024",
+        "base": "online",
+        "new": "decode",
+        "case": "1x1024",
+        "metric": "time of one launch",
+        "unit": "us",
+        "prediction": Word.FASTER,
+    }
+    return Plan(**{**fields, **changes})
+
+
+def make_runs(fixed, *, cases=None, seed=0, speed=SPEED, **changes):
+    """Runs as a runner would make them: the plan's schedule, every case once a slot."""
+    rng = np.random.default_rng(seed)
+    runs = []
+    for slot in fixed.schedule():
+        arm = slot.arm.removesuffix(" (A/A)")
+        kernel, witness = KERNELS[arm]
+        for case in cases or [fixed.case]:
+            level = speed[arm] if case == fixed.case else 50.0
+            samples = level * np.exp(0.003 * rng.standard_normal() + 0.002 * rng.standard_normal(20))
+            fields = {
+                "order": len(runs),
+                "process": f"p{slot.order}",
+                "arm": slot.arm,
+                "case": case,
+                "kernel": kernel,
+                "witness": witness,
+                "samples": samples.tolist(),
+                "warmup_dropped": 3,
+                "settled": True,
+                "clock_mhz": 1980.0,
+                "correct_before": True,
+                "correct_after": True,
+            }
+            runs.append(Run(**{**fields, **changes}))
+    return runs
+
+
+def session(fixed=None, runs=None, **changes):
+    fixed = fixed or plan()
+    fields = {
+        "plan": fixed,
+        "plan_id": fixed.plan_id,
+        "resolution": 0.001,
+        "board_start": BOARD,
+        "board_end": dict(BOARD),
+        "runs": runs or make_runs(fixed),
+    }
+    return Session(**{**fields, **changes})
+
+
+def edited(runs, place, **changes):
+    return [run.model_copy(update=changes) if i == place else run for i, run in enumerate(runs)]
+
+
+def test_a_whole_session_is_judged_and_survives_json():
+    one = session()
+    found = judge_session(one)
+    assert str(found.verdict) == "FASTER"
+    assert found.ratio == pytest.approx(100 / 90, rel=0.01)
+    assert found.noise_floor is not None
+    assert found.notes == ()
+    again = Session.model_validate_json(one.model_dump_json())
+    assert judge_session(again) == found
+
+
+def test_r1_an_incorrect_run_removes_every_time():
+    runs = make_runs(plan())
+    with pytest.raises(Refused, match=r"run 5 .* was incorrect after timing"):
+        judge_session(session(runs=edited(runs, 5, correct_after=False)))
+    with pytest.raises(Refused, match="incorrect before timing"):
+        judge_session(session(runs=edited(runs, 0, correct_before=False)))
+
+
+def test_r2_two_runs_of_one_process_are_one_run():
+    with pytest.raises(ValidationError, match="share a process"):
+        session(runs=make_runs(plan(), process="p"))
+
+
+def test_t3_an_arm_against_itself_is_refused():
+    runs = make_runs(plan(), kernel="paged_attention_online", witness=0x10)
+    with pytest.raises(Refused, match="an arm against itself"):
+        judge_session(session(runs=runs))
+
+
+def test_t13_another_card_at_the_end_is_refused():
+    with pytest.raises(BoardChanged, match=r"uuid: 'GPU-1' against 'GPU-2'"):
+        judge_session(session(board_end={**BOARD, "uuid": "GPU-2"}))
+
+
+def test_r15_the_plan_is_fixed_and_later_runs_are_exploratory():
+    fixed = plan()
+    with pytest.raises(ValidationError, match="it was changed"):
+        session(
+            fixed.model_copy(update={"minimum_effect": 0.5}), plan_id=fixed.plan_id, runs=make_runs(fixed)
+        )
+    assert plan(minimum_effect=0.02).plan_id != fixed.plan_id
+    short = plan(runs=4)
+    longer = make_runs(plan(runs=6))
+    found = judge_session(session(short, runs=longer))
+    assert str(found.verdict).endswith("(exploratory)")
+    marked = judge_session(session(runs=edited(make_runs(fixed), 29, exploratory=True)))
+    assert marked.verdict.exploratory
+
+
+def test_r12_a_moving_control_case_takes_the_verdict():
+    fixed = plan(negative_case="D 256")
+    still = make_runs(fixed, cases=["1x1024", "D 256"])
+    assert str(judge_session(session(fixed, still)).verdict) == "FASTER"
+    moved = [
+        run.model_copy(update={"samples": [value * 0.9 for value in run.samples]})
+        if run.case == "D 256" and run.arm == "decode"
+        else run
+        for run in still
+    ]
+    assert str(judge_session(session(fixed, moved)).verdict) == "INCONCLUSIVE(control_moved)"
+    with pytest.raises(Refused, match="negative control D 256: 0 and 0 runs"):
+        judge_session(session(fixed, make_runs(plan())))
+
+
+def test_a_then_b_is_inconclusive_whatever_it_shows():
+    runs = sorted(make_runs(plan()), key=lambda run: run.arm)
+    reordered = [run.model_copy(update={"order": place}) for place, run in enumerate(runs)]
+    assert str(judge_session(session(runs=reordered)).verdict) == "INCONCLUSIVE(drift)"
+
+
+def test_throttling_and_unsettled_runs_are_read_off_the_runs():
+    runs = make_runs(plan())
+    throttled = [
+        run.model_copy(update={"clock_mhz": 1500.0}) if run.order in (4, 13) else run for run in runs
+    ]
+    assert str(judge_session(session(runs=throttled)).verdict) == "INCONCLUSIVE(throttled)"
+    unsampled = judge_session(session(runs=edited(runs, 3, clock_mhz=None)))
+    assert any("clocks were not sampled" in note for note in unsampled.notes)
+    unsettled = [run.model_copy(update={"settled": run.order > 3}) for run in runs]
+    assert str(judge_session(session(runs=unsettled)).verdict) == "INCONCLUSIVE(drift)"
+
+
+def test_a_second_clock_is_compared():
+    runs = [
+        run.model_copy(update={"second_samples": [100.0 + 0.01 * run.order]}) for run in make_runs(plan())
+    ]
+    assert str(judge_session(session(runs=runs)).verdict) == "INCONCLUSIVE(clock_disagrees)"
+    same = [run.model_copy(update={"second_samples": run.samples}) for run in make_runs(plan())]
+    assert str(judge_session(session(runs=same)).verdict) == "FASTER"
+
+
+def test_runs_of_different_lengths_are_judged_by_their_medians():
+    runs = make_runs(plan())
+    assert str(judge_session(session(runs=edited(runs, 0, samples=runs[0].samples[:7]))).verdict) == "FASTER"
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"unit": "unknown"}, "no unit"),
+        ({"new": "online"}, "A/A control"),
+        ({"runs": 5}, "multiple of 2"),
+        ({"minimum_effect": 0.0}, "greater than 0"),
+        ({"surprise": 1}, "Extra inputs"),
+    ],
+)
+def test_a_plan_that_makes_no_sense_is_refused(changes, says):
+    with pytest.raises((ValidationError, Refused), match=says):
+        plan(**changes)
+
+
+def test_runs_out_of_order_or_missing_are_refused():
+    runs = make_runs(plan())
+    with pytest.raises(ValidationError, match="each place once"):
+        session(runs=runs[::-1])
+    with pytest.raises(Refused, match="no run of decode"):
+        judge_session(session(runs=[run for run in runs if run.arm != "decode"]))
