@@ -1,0 +1,1 @@
+"""Profiler traces from anywhere: one reader, and what stands on its tables."""
