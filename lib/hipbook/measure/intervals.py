@@ -5,10 +5,10 @@ the calibration puts thousands of simulated sessions through the very code that 
 """
 
 from dataclasses import dataclass
+from math import comb
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
-from scipy.stats import binom
+from scipy.special import bdtr, stdtr, stdtrit
 
 from hipbook.errors import BadArgument
 from hipbook.measure.thresholds import CONFIDENCE, MIN_VALUES_FOR_MEDIAN_INTERVAL
@@ -67,21 +67,21 @@ def welch(
 def median_interval(values: np.ndarray, *, confidence: float = CONFIDENCE) -> tuple[float, float] | None:
     """Order-statistic interval of the median of one run's iterations; None below 6 values.
 
-    The widest-needed pair of order statistics k and n+1-k with coverage 1 - 2 P(Binomial(n, 1/2) < k)
-    of at least `confidence`; no assumption on the distribution.
+    The narrowest pair of order statistics k and n+1-k whose coverage 1 - 2 P(Binomial(n, 1/2) < k) is at
+    least `confidence`; no assumption on the distribution.
     """
     values = np.sort(np.asarray(values, dtype=float))
     n = len(values)
     if n < MIN_VALUES_FOR_MEDIAN_INTERVAL:
         return None
-    k = int(binom.ppf((1 - confidence) / 2, n, 0.5))  # smallest k with P(X <= k) >= alpha/2
-    return float(values[max(k, 1) - 1]), float(values[n - max(k, 1)])
+    k = 1  # the largest k with P(Binomial(n, 1/2) < k) at most alpha / 2
+    while bdtr(k, n, 0.5) <= (1 - confidence) / 2:
+        k += 1
+    return float(values[k - 1]), float(values[n - k])
 
 
 def rank_test_floor(base_runs: int, new_runs: int) -> float:
     """The smallest two-sided p a rank test can give: 2 / C(n + m, n), a perfect separation."""
-    from math import comb
-
     return min(1.0, 2 / comb(base_runs + new_runs, new_runs)) if base_runs and new_runs else 1.0
 
 

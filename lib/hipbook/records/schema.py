@@ -10,7 +10,17 @@ import re
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StringConstraints,
+    model_serializer,
+    model_validator,
+)
+
+from hipbook.measure.session import Session
 
 SCHEMA_VERSION = 1
 
@@ -165,6 +175,9 @@ class Record(_Model):
     facts: list[Fact]
     verdicts: list[Verdict]
     not_claimed: list[Text]
+    sessions: list[
+        Session
+    ] = []  # measuring sessions on a real board, whole: a verdict is computed again from it
     content_sha256: str = ""
     environment: Environment
     times: Times
@@ -188,7 +201,19 @@ class Record(_Model):
             timed = [v for v in self.verdicts if v.word in TIME_WORDS]
             if timed:
                 raise ValueError(f"{timed[0].word} ({timed[0].subject}): an emulated board has no times")
+            if self.sessions:
+                raise ValueError("a measuring session on an emulated board: it has no times")
+        if self.sessions and self.status is not Status.PASSED:
+            raise ValueError(f"status {self.status} with a measuring session; only PASSED may carry one")
         return self
+
+    @model_serializer(mode="wrap")
+    def _without_empty_sessions(self, handler) -> dict[str, Any]:
+        """A record without a session is written, and hashed, as before there were sessions."""
+        whole = handler(self)
+        if not self.sessions:
+            whole.pop("sessions", None)
+        return whole
 
     def content(self) -> dict[str, Any]:
         """What must be the same in two runs: all but the environment, the times and the hash itself."""
