@@ -14,8 +14,10 @@ of its own and only warns about a name the notebook does not declare; `check` st
 """
 
 import ast
+import linecache
+import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -206,10 +208,10 @@ def injected_names(source: str) -> set[str]:
 def from_kernel(namespace: Mapping[str, Any]) -> tuple[list[Parameter], dict[str, Any]]:
     """(declared parameters, checked values) of the notebook whose `globals()` these are.
 
-    IPython keeps the sources of executed cells in `In`: the last parameters cell there declares, a cell
-    papermill injected after it must not name anything else, and the namespace holds the values.
+    The last parameters cell that was executed declares, a cell papermill injected after it must not name
+    anything else, and the namespace holds the values.
     """
-    history: Iterable[str] = list(namespace.get("In", ()))
+    history = _executed(namespace)
     cells = [i for i, source in enumerate(history) if is_parameters_cell(source)]
     if not cells:
         raise BadParameters(
@@ -220,3 +222,16 @@ def from_kernel(namespace: Mapping[str, Any]) -> tuple[list[Parameter], dict[str
     for source in history[cells[-1] + 1 :]:
         names |= injected_names(source)
     return parameters, check(parameters, {name: namespace[name] for name in names if name in namespace})
+
+
+def _executed(namespace: Mapping[str, Any]) -> list[str]:
+    """The sources of the cells executed so far, oldest first.
+
+    IPython keeps them in `In`. nbval executes without history; then they are where tracebacks find them,
+    in linecache, under names that are no files.
+    """
+    history = list(namespace.get("In", ()))
+    if any(is_parameters_cell(source) for source in history):
+        return history
+    cached = [(name, entry) for name, entry in linecache.cache.items() if len(entry) == 4]
+    return ["".join(entry[2]) for name, entry in cached if not os.path.exists(name)]

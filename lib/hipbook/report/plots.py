@@ -122,3 +122,20 @@ def reported_bars(rows: Sequence[Row], *, title: str, unit: str) -> Figure:
     ax.set_xlabel(f"{unit} (reported, not measured here)")
     ax.set_title(title)
     return figure
+
+
+def registers(rows: Sequence[Row], *, title: str) -> Figure:
+    """VGPRs of each arm over the head size, from rows of `measure.builds.facts` of one architecture."""
+    frame = _frame(rows, ["arm", "D", "VGPRs"])
+    arms = list(dict.fromkeys(frame["arm"]))
+    figure, ax = plt.subplots(figsize=(7.2, 3.8))
+    sns.barplot(
+        frame, x="D", y="VGPRs", hue="arm", hue_order=arms, palette={arm: style.colour(arm) for arm in arms},
+        edgecolor="black", ax=ax,
+    )  # fmt: skip
+    for container, arm in zip(ax.containers, arms, strict=True):
+        for bar in container:
+            bar.set_hatch(style.ARM_HATCHES.get(arm, ""))
+        ax.bar_label(container, fontsize=9)
+    ax.set(xlabel="head size D (elements)", ylabel="VGPRs a lane", title=title)
+    return figure
