@@ -5,7 +5,8 @@
 // wave reads one unbroken stretch. VECTOR elements are 16 bytes of K and V, or all EPL when fewer.
 //
 // Alignment: rows of K and V (pointer, and block, slot and head strides) to min(16, EPL * bytes of an
-// element) bytes; q and out to min(16, VECTOR * bytes of theirs). The wrapper refuses others.
+// element) bytes; q to min(16, VECTOR * bytes of its own); out is stored element by element. The wrapper
+// refuses what does not fit.
 #pragma once
 
 #include "common.h"

@@ -141,9 +141,7 @@ def _compile(
             "file": job.output.name,
             "sha256": hashlib.sha256(data).hexdigest(),
             "read": read,
-            "source_sha256": cache.digest(
-                path.name, before, *(part for item in sorted(read.items()) for part in item)
-            ),
+            "source_sha256": _digest_of_sources(path, before, read),
             "kernels": [asdict(kernel) for kernel in kernels.values()],
         }
         job.depfile.unlink()
@@ -185,6 +183,12 @@ def _read_files(job: Job) -> dict[str, str]:
         if where.resolve() != job.source:
             read[name] = digest
     return read
+
+
+def _digest_of_sources(source: Path, text: bytes, read: dict[str, str]) -> str:
+    """By content and file name; folders differ between machines and checkouts."""
+    headers = sorted((Path(name).name, digest) for name, digest in read.items())
+    return cache.digest(source.name, text, *(part for header in headers for part in header))
 
 
 def _make_words(text: str) -> list[str]:

@@ -9,7 +9,6 @@ import io
 import re
 from typing import Any
 
-from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import NoteSection, SymbolTableSection
 
@@ -30,16 +29,10 @@ def read(data: bytes) -> tuple[str, dict[str, KernelFacts]]:
             raise ValueError(f"an ELF file for {elf['e_machine']}, not an AMD GPU code object")
         note = _note(elf)
         sizes = _function_sizes(elf)
-    except (
-        ELFError,
-        UnicodeDecodeError,
-        OSError,
-        KeyError,
-        OverflowError,
-        AttributeError,
-        TypeError,
-    ) as error:
-        raise ValueError(f"not a readable ELF file: {error or type(error).__name__}") from error
+    except ValueError:
+        raise
+    except Exception as error:  # on damaged bytes pyelftools raises whatever its parsers happen to
+        raise ValueError(f"not a readable ELF file: {str(error) or type(error).__name__}") from error
     return _facts(note, sizes)
 
 
@@ -81,29 +74,37 @@ def _kernel(kernel: dict[str, Any], arch: str, sizes: dict[str, int]) -> KernelF
     name = kernel[".name"]
     if name not in sizes:
         raise ValueError(f"kernel {name!r} of the metadata has no function symbol")
-    vgprs, sgprs = kernel[".vgpr_count"], kernel[".sgpr_count"]
-    lds_bytes, workgroup = kernel[".group_segment_fixed_size"], kernel[".max_flat_workgroup_size"]
+    vgprs, sgprs = _count(kernel, ".vgpr_count"), _count(kernel, ".sgpr_count")
+    lds_bytes = _count(kernel, ".group_segment_fixed_size")
+    workgroup, wave = _count(kernel, ".max_flat_workgroup_size"), _count(kernel, ".wavefront_size")
     known = ARCHS.get(arch)
     return KernelFacts(
         name=name,
         symbol=kernel[".symbol"],
         vgprs=vgprs,
         sgprs=sgprs,
-        vgpr_spills=kernel.get(".vgpr_spill_count", 0),
-        sgpr_spills=kernel.get(".sgpr_spill_count", 0),
+        vgpr_spills=_count(kernel, ".vgpr_spill_count"),
+        sgpr_spills=_count(kernel, ".sgpr_spill_count"),
         lds_bytes=lds_bytes,
-        scratch_bytes=kernel[".private_segment_fixed_size"],
-        kernarg_bytes=kernel[".kernarg_segment_size"],
+        scratch_bytes=_count(kernel, ".private_segment_fixed_size"),
+        kernarg_bytes=_count(kernel, ".kernarg_segment_size"),
         max_workgroup_size=workgroup,
-        wave_size=kernel[".wavefront_size"],
+        wave_size=wave,
         code_bytes=sizes[name],
         occupancy_waves=occupancy(
             known, vgprs=vgprs, sgprs=sgprs, lds_bytes=lds_bytes, workgroup_size=workgroup
         )
-        if known and kernel[".wavefront_size"] == known.wave_size
+        if known and wave == known.wave_size
         else None,
         args=tuple(
-            KernelArg(arg.get(".name", ""), arg[".offset"], arg[".size"], arg[".value_kind"])
+            KernelArg(arg.get(".name", ""), _count(arg, ".offset"), _count(arg, ".size"), arg[".value_kind"])
             for arg in kernel.get(".args", [])
         ),
     )
+
+
+def _count(fields: dict[str, Any], key: str) -> int:
+    value = fields[key]
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"the metadata note says {key} = {value!r}, not a count")
+    return value

@@ -28,7 +28,8 @@ _INSTALL = (
 # Variables that would change what clang reads: a build is a function of its arguments alone.
 _CLEARED = (
     "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "CCC_OVERRIDE_OPTIONS", "COMPILER_PATH",
-    "GCC_EXEC_PREFIX", "HIP_PATH", "HIP_DEVICE_LIB_PATH", "ROCM_PATH", "HIPCC_COMPILE_FLAGS_APPEND", "SOURCE_DATE_EPOCH",
+    "GCC_EXEC_PREFIX", "HIP_PATH", "HIP_DEVICE_LIB_PATH", "ROCM_PATH", "HIPCC_COMPILE_FLAGS_APPEND",
+    "SOURCE_DATE_EPOCH",
 )  # fmt: skip
 
 
@@ -156,7 +157,8 @@ def _pinned_advice(words: str) -> str:
     if missing and missing[1].startswith("hip/"):
         return (
             f"{missing[1]} is not among the HIP headers of the triton wheel. For bf16 and f16 use the"
-            " compiler's __bf16 and _Float16 (kernels/common/hip.h shows how); otherwise build with ROCm's own compiler"
+            " compiler's __bf16 and _Float16 (kernels/common/hip.h shows how); otherwise build with ROCm's"
+            " own compiler"
         )
     if missing and not missing[1].endswith((".h", ".hpp", ".hip")):
         return f"<{missing[1]}> is a header of the C++ library: Debian: apt-get install libstdc++-12-dev"
