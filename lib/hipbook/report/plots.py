@@ -11,6 +11,7 @@ import seaborn as sns
 from matplotlib.figure import Figure
 
 from hipbook.errors import BadArgument
+from hipbook.measure.counts import CountVerdict
 from hipbook.report import style
 
 Row = Mapping[str, object]
@@ -138,4 +139,53 @@ def registers(rows: Sequence[Row], *, title: str) -> Figure:
             bar.set_hatch(style.ARM_HATCHES.get(arm, ""))
         ax.bar_label(container, fontsize=9)
     ax.set(xlabel="head size D (elements)", ylabel="VGPRs a lane", title=title)
+    return figure
+
+
+def heat(rows: Sequence[Row], *, index: str, columns: str, values: str, title: str) -> Figure:
+    """A table as a heat map with its figures written in; empty where there is no row."""
+    frame = _frame(rows, [index, columns, values])
+    order = {name: list(dict.fromkeys(frame[name])) for name in (index, columns)}
+    table = frame.pivot(index=index, columns=columns, values=values).astype(float)
+    table = table.reindex(index=order[index], columns=order[columns])
+    figure, ax = plt.subplots(figsize=(3.0 + 1.5 * table.shape[1], 0.8 + 0.36 * table.shape[0]))
+    sns.heatmap(table, annot=True, fmt=".2g", cmap="cividis", linewidths=0.5, ax=ax, vmin=0, vmax=1)
+    ax.set(title=title, xlabel="", ylabel="")
+    return figure
+
+
+def ratios(verdicts: Sequence[tuple[str, CountVerdict]], *, base: str, new: str) -> Figure:
+    """Counts of `base` over counts of `new`, a bar each on a log axis; equal counts sit at 1."""
+    told = [(name, float(verdict.ratio)) for name, verdict in verdicts if verdict.ratio]
+    if not told:
+        raise BadArgument("verdicts", "[]", "a figure needs at least one ratio")
+    figure, ax = plt.subplots(figsize=(8.0, 0.9 + 0.38 * len(told)))
+    names, values = zip(*told, strict=True)
+    bars = ax.barh(names, [value - 1 for value in values], left=1, color=style.colour(new), edgecolor="black")
+    ax.bar_label(bars, labels=[f"{value:.3g}" for value in values], padding=4, fontsize=9)
+    ax.axvline(1, color="black", linewidth=1)
+    ax.set(xscale="log", xlabel=f"{base} / {new}, exact counts", title=f"What {new} does less of than {base}")
+    ax.margins(x=0.15)
+    ax.invert_yaxis()
+    return figure
+
+
+def off_on(rows: Sequence[Row], *, quantity: str, unit: str, title: str) -> Figure:
+    """A pair of bars a case, flag off and flag on; rows as `studies.flag_study.bought` gives them."""
+    frame = _frame(rows, ["D", "ratio", f"{quantity}, off", f"{quantity}, on"])
+    figure, ax = plt.subplots(figsize=(7.2, 3.8))
+    places = range(len(frame))
+    for shift, side, hatch in ((-0.2, "off", ""), (0.2, "on", "//")):
+        arms = list(frame[f"arm {side}"])
+        bars = ax.bar(
+            [place + shift for place in places], frame[f"{quantity}, {side}"], width=0.38, hatch=hatch,
+            color=[style.colour(arm) for arm in arms], edgecolor="black",
+        )  # fmt: skip
+        ax.bar_label(bars, labels=[f"{side}\n{arm}" for arm in arms], fontsize=8, padding=2)
+    ax.set_xticks(
+        list(places), [f"D {d}, ratio {r}" for d, r in zip(frame["D"], frame["ratio"], strict=True)]
+    )
+    ax.set(ylabel=unit, title=title)
+    ax.margins(y=0.25)
+    ax.grid(axis="x", visible=False)
     return figure

@@ -7,7 +7,7 @@ from hipbook.measure import counts
 from hipbook.notebooks.investigation import Investigation
 from hipbook.ops.attention_arms import ARMS
 from hipbook.ops.attention_call import DTYPES, AttentionCall
-from hipbook.ops.models import Geometry
+from hipbook.ops.models import Model
 from hipbook.oracle import traffic
 from hipbook.oracle.decode_step import decode_call
 from hipbook.oracle.paged_attention import NMSE_GATE
@@ -35,16 +35,16 @@ def reported() -> list[dict[str, object]]:
     return [{**vars(row)} for row in sorted(rows, key=lambda row: row.quantity, reverse=True)]
 
 
-def step_call(shape: Geometry, keys: int, *, dtype: str, seed: int) -> AttentionCall:
+def step_call(shape: Model, keys: int, *, dtype: str, seed: int) -> AttentionCall:
     """One token of one sequence of `keys` keys in one layer of the model."""
     return decode_call(
-        [keys], num_q_heads=shape.num_q_heads, num_kv_heads=shape.num_kv_heads,
+        [keys], num_q_heads=shape.heads()[0], num_kv_heads=shape.heads()[1],
         head_dim=shape.head_dim, dtype=DTYPES[dtype], seed=seed,
     )  # fmt: skip
 
 
 def expectation(
-    shape: Geometry, arms: Sequence[str], keys: int, dtype: str, wave_size: int
+    shape: Model, arms: Sequence[str], keys: int, dtype: str, wave_size: int
 ) -> list[dict[str, object]]:
     """What shapes alone foretell of one layer at `keys` keys."""
     call = step_call(shape, keys, dtype=dtype, seed=0)
@@ -65,7 +65,7 @@ def expectation(
 
 
 def decode_steps(
-    shape: Geometry, arms: Sequence[str], contexts: Sequence[int], board: Board, *, dtype: str, seed: int
+    shape: Model, arms: Sequence[str], contexts: Sequence[int], board: Board, *, dtype: str, seed: int
 ) -> dict[str, list[ArmRun]]:
     """Every arm on every decode step, each output held to the oracle."""
     steps = [run_arms(step_call(shape, n, dtype=dtype, seed=seed), arms, board) for n in contexts]
@@ -131,16 +131,21 @@ def per_token(steps: Runs, layers: int) -> list[dict[str, object]]:
 
 
 def slopes(
-    shape: Geometry, arms: Sequence[str], keys: int, board: Board, *, dtype: str, seed: int
+    shape: Model, arms: Sequence[str], keys: int, board: Board, *, dtype: str, seed: int
 ) -> list[dict[str, object]]:
     """Barriers per key between `keys` and keys + 1, beside what was foretold."""
     rows = []
     for arm in arms:
-        counted = barriers_per_key(
-            arm, board, keys, lambda n: step_call(shape, n, dtype=dtype, seed=seed)
-        )
+        counted = barriers_per_key(arm, board, keys, lambda n: step_call(shape, n, dtype=dtype, seed=seed))
         foretold = traffic.expected(arm, step_call(shape, keys, dtype=dtype, seed=seed)).barriers_per_key
-        rows.append({"arm": arm, "between keys": f"{keys}, {keys + 1}", "barriers per key": counted, "expected": foretold})
+        rows.append(
+            {
+                "arm": arm,
+                "between keys": f"{keys}, {keys + 1}",
+                "barriers per key": counted,
+                "expected": foretold,
+            }
+        )
     return rows
 
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from hipbook.boards.base import Board
 from hipbook.measure import counts
 from hipbook.measure.counts import CountVerdict
+from hipbook.ops import models
 from hipbook.ops.attention_call import DTYPES, AttentionCall
-from hipbook.ops.models import geometry
 from hipbook.oracle.decode_step import decode_call
 from hipbook.studies.arms import ArmRun, run_arms
 
@@ -25,10 +25,10 @@ CLASSES = tuple(CLASS_COUNTERS)
 
 def model_call(model: str, seq_lens: Sequence[int], *, dtype: str = "bf16", seed: int = 0) -> AttentionCall:
     """One decode step of one layer of `model` (a name of data/models)."""
-    shape = geometry(model)
+    q_heads, kv_heads = models.get(model).heads()
     return decode_call(
-        seq_lens, num_q_heads=shape.num_q_heads, num_kv_heads=shape.num_kv_heads,
-        head_dim=shape.head_dim, dtype=DTYPES[dtype], seed=seed,
+        seq_lens, num_q_heads=q_heads, num_kv_heads=kv_heads,
+        head_dim=models.get(model).head_dim, dtype=DTYPES[dtype], seed=seed,
     )  # fmt: skip
 
 

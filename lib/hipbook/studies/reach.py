@@ -18,9 +18,9 @@ import torch
 
 from hipbook import boards
 from hipbook.errors import HipbookError
-from hipbook.studies.arms import ArmRun, run_arm
 from hipbook.ops.attention_dispatch import FLAG
 from hipbook.oracle.decode_step import decode_call
+from hipbook.studies.arms import ArmRun, run_arm
 
 
 @dataclass(frozen=True)
