@@ -1,17 +1,16 @@
 """A measuring session as data: the plan first (R15), the processes (R2), the refusals (R1, T3, T13)."""
 
-import numpy as np
 import pytest
 from pydantic import ValidationError
 
 from hipbook.errors import Refused
+from hipbook.measure.calibration import World
 from hipbook.measure.comparable import BoardChanged
-from hipbook.measure.session import Plan, Run, Session, judge_session
+from hipbook.measure.session import Plan, Session, judge_session
+from hipbook.measure.simulated import BOARD, simulated_session
 from hipbook.measure.verdict import Word
 
-BOARD = {"name": "h200", "uuid": "GPU-1", "arch": "sm_90"}
-SPEED = {"online": 100.0, "decode": 90.0}
-KERNELS = {"online": ("paged_attention_online", 0x10), "decode": ("paged_attention_decode", 0x20)}
+WORLD = World("quiet", between=0.003, within=0.002)
 
 
 def plan(**changes):
@@ -27,45 +26,17 @@ def plan(**changes):
     return Plan(**{**fields, **changes})
 
 
-def make_runs(fixed, *, cases=None, seed=0, speed=SPEED, **changes):
-    """Runs as a runner would make them: the plan's schedule, every case once a slot."""
-    rng = np.random.default_rng(seed)
-    runs = []
-    for slot in fixed.schedule():
-        arm = slot.arm.removesuffix(" (A/A)")
-        kernel, witness = KERNELS[arm]
-        for case in cases or [fixed.case]:
-            level = speed[arm] if case == fixed.case else 50.0
-            samples = level * np.exp(0.003 * rng.standard_normal() + 0.002 * rng.standard_normal(20))
-            fields = {
-                "order": len(runs),
-                "process": f"p{slot.order}",
-                "arm": slot.arm,
-                "case": case,
-                "kernel": kernel,
-                "witness": witness,
-                "samples": samples.tolist(),
-                "warmup_dropped": 3,
-                "settled": True,
-                "clock_mhz": 1980.0,
-                "correct_before": True,
-                "correct_after": True,
-            }
-            runs.append(Run(**{**fields, **changes}))
-    return runs
+def make_runs(fixed, **changes):
+    """Runs as a runner would make them, `decode` 1.11 times faster, with fields changed in all of them."""
+    runs = simulated_session(fixed, WORLD, ratio=100 / 90).runs
+    return [run.model_copy(update=changes) for run in runs]
 
 
 def session(fixed=None, runs=None, **changes):
     fixed = fixed or plan()
-    fields = {
-        "plan": fixed,
-        "plan_id": fixed.plan_id,
-        "resolution": 0.001,
-        "board_start": BOARD,
-        "board_end": dict(BOARD),
-        "runs": runs or make_runs(fixed),
-    }
-    return Session(**{**fields, **changes})
+    fields = simulated_session(fixed, WORLD, ratio=100 / 90).model_dump()
+    fields["runs"] = [run.model_dump() for run in runs or make_runs(fixed)]
+    return Session.model_validate({**fields, **changes})
 
 
 def edited(runs, place, **changes):
@@ -103,8 +74,8 @@ def test_t3_an_arm_against_itself_is_refused():
 
 
 def test_t13_another_card_at_the_end_is_refused():
-    with pytest.raises(BoardChanged, match=r"uuid: 'GPU-1' against 'GPU-2'"):
-        judge_session(session(board_end={**BOARD, "uuid": "GPU-2"}))
+    with pytest.raises(BoardChanged, match=r"name: 'simulated' against 'another'"):
+        judge_session(session(board_end={**BOARD, "name": "another"}))
 
 
 def test_r15_the_plan_is_fixed_and_later_runs_are_exploratory():
@@ -124,7 +95,7 @@ def test_r15_the_plan_is_fixed_and_later_runs_are_exploratory():
 
 def test_r12_a_moving_control_case_takes_the_verdict():
     fixed = plan(negative_case="D 256")
-    still = make_runs(fixed, cases=["1x1024", "D 256"])
+    still = make_runs(fixed)
     assert str(judge_session(session(fixed, still)).verdict) == "FASTER"
     moved = [
         run.model_copy(update={"samples": [value * 0.9 for value in run.samples]})

@@ -205,6 +205,12 @@ class Record(_Model):
                 raise ValueError("a measuring session on an emulated board: it has no times")
         if self.sessions and self.status is not Status.PASSED:
             raise ValueError(f"status {self.status} with a measuring session; only PASSED may carry one")
+        for session in self.sessions:
+            if session.board_start != self.board:
+                raise ValueError(
+                    f"a session of board {session.board_start.get('name')} in a record of "
+                    f"{self.board.get('name')}: the identities differ"
+                )
         return self
 
     @model_serializer(mode="wrap")
