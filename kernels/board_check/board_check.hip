@@ -2,7 +2,8 @@
 //
 // What     out[i] = a chain of integer operations on x[i], exchanged with the mirrored work-item through
 //          LDS; votes[w] = which lanes of wave w hold an odd value; sums[w] = the wave's sum of the low
-//          byte of x, by shuffles. Every answer is exact, so a board agrees with numpy to the bit or is wrong.
+//          byte of x, by shuffles. Every answer is exact, so a board agrees with numpy to the bit or is
+//          wrong.
 // Launch   grid (workgroups, 1, 1), block (128, 1, 1), n = 128 * workgroups.
 // Build    HIPBOOK_BREAK selects one deliberate fault, so that a notebook can show it being caught:
 //          0 none; 1 reads x one element past the end; 2 leaves out the barrier between LDS store and load;
@@ -22,8 +23,8 @@ __device__ unsigned mix(unsigned v) {
   return v + 0x9e3779b9U;
 }
 
-extern "C" __global__ __launch_bounds__(kThreads) void board_check(const unsigned *x, unsigned *out,
-                                                                   unsigned long long *votes, float *sums,
+extern "C" __global__ __launch_bounds__(kThreads) void board_check(const unsigned* x, unsigned* out,
+                                                                   unsigned long long* votes, float* sums,
                                                                    int n) {
   __shared__ unsigned exchange[kThreads];
   const int thread = threadIdx.x;

@@ -23,9 +23,9 @@ constexpr int D = HIPBOOK_D;
       Out *__restrict__ out, int *__restrict__ witness, const int *__restrict__ block_table,                 \
       const int *__restrict__ seq_lens, const int *__restrict__ query_start_loc, int64_t k_block_stride,     \
       int64_t k_slot_stride, int64_t k_head_stride, int64_t v_block_stride, int64_t v_slot_stride,           \
-      int64_t v_head_stride, int64_t block_table_stride, int num_reqs, int total_q, int num_q_heads,         \
-      int num_kv_heads, int block_size, int causal, int window_left, int window_right, float scale,          \
-      float soft_cap
+      int64_t v_head_stride, int64_t block_table_stride, int num_reqs, [[maybe_unused]] int total_q,         \
+      int num_q_heads, [[maybe_unused]] int num_kv_heads, int block_size, int causal, int window_left,       \
+      int window_right, float scale, float soft_cap
 
 // The keys that one token attends to, and the request that owns both.
 struct KeyRange {

@@ -11,7 +11,7 @@
 
 #include "common.h"
 
-static_assert(D % WAVE == 0, "the decode arms serve D in {64, 128, 256, 512}");
+static_assert(D == 64 || D == 128 || D == 256 || D == 512, "the decode arms serve D in {64, 128, 256, 512}");
 constexpr int WAVES = 8;
 constexpr int THREADS = WAVES * WAVE;
 constexpr int EPL = D / WAVE;
