@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -15,6 +16,7 @@ from hipbook import records
 from hipbook.errors import HipbookError
 from hipbook.records import Status
 from hipbook.sweep import runner
+from hipbook.sweep.batch import run_all
 from hipbook.sweep.runner import run_notebook
 
 
@@ -210,3 +212,38 @@ def test_board_names_stay_in_the_lock_folder(tmp_path, monkeypatch):
 
     os.close(hold_board("../../evil", slots=1, wait_s=0))
     assert [p.relative_to(tmp_path) for p in tmp_path.rglob("*.lock")] == [Path("locks/______evil.0.lock")]
+
+
+def test_ctrl_c_leaves_a_cancelled_outcome_and_no_process(make_notebook, tiny_cells, tmp_path):
+    cells = tiny_cells
+    started = tmp_path / "started"
+    notebook = make_notebook(
+        (cells["parameters"], "parameters"),
+        cells["begin"],
+        f"open({str(started)!r}, 'w'); import time; time.sleep(60)",
+        cells["write"],
+    )
+    code = (
+        "from pathlib import Path\nfrom hipbook.sweep.batch import run_all\n"
+        f"run_all([Path({str(notebook)!r})], folder_of=lambda n: Path({str(tmp_path / 'run')!r}))"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
+    while not started.exists():
+        assert process.poll() is None
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, words = process.communicate(timeout=30)
+    assert "KeyboardInterrupt" in words
+    assert json.loads((tmp_path / "run" / "outcome.json").read_text())["status"] == "CANCELLED"
+    assert left_over(tmp_path / "run") == []
+
+
+def test_several_at_once_in_order(make_notebook, tmp_path):
+    notebooks = [make_notebook(name=name) for name in ("tiny", "other")]  # `other` calls itself tiny
+    ended = []
+    outcomes = run_all(
+        notebooks, folder_of=lambda n: tmp_path / f"run-{n.stem}", at_once=2, ended=lambda o: ended.append(o)
+    )
+    assert [o.notebook for o in outcomes] == ["tiny", "other"]
+    assert [o.status for o in outcomes] == [Status.PASSED, Status.RUNTIME_ERROR]
+    assert sorted(o.notebook for o in ended) == ["other", "tiny"]

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -34,8 +35,11 @@ from hipbook.records.store import write_atomically
 CELL_TIMEOUT_S = 300.0  # one cell
 RUN_TIMEOUT_S = 1800.0  # the whole run, kernel start included
 LOCK_WAIT_S = 900.0  # for the board
+EMULATED = "-emu"  # boards with this ending are programs: as many runs at once as there are cores
 MARK = "HIPBOOK_RUN"  # in the environment of every process of a run; kernels leave the process group
 _END_WAIT_S = 5.0
+_cancelled = threading.Event()  # set inside `cancelled`
+_marks: set[str] = set()
 
 
 @dataclass(frozen=True)
@@ -94,12 +98,13 @@ def run_notebook(
     cell_timeout_s: float = CELL_TIMEOUT_S,
     timeout_s: float = RUN_TIMEOUT_S,
     wait_s: float = LOCK_WAIT_S,
-    slots: int = 1,
+    slots: int | None = None,
 ) -> Outcome:
-    """Run a notebook to its end, whatever that is; only KeyboardInterrupt and a busy folder are raised.
+    """Run a notebook to its end, whatever that is; only a folder that cannot be used is raised.
 
     `values` go over the notebook's defaults, `out` is the run's folder (default: runs/NAME/KEY under the
-    checkout), `slots` the number of runs that may share the board: 1 for anything that is timed.
+    checkout), `slots` the number of runs that may share the board (default: one, or as many as there are
+    cores on an emulated board, which has no time to disturb).
     """
     notebook = Path(notebook).resolve()
     values = dict(values or {})
@@ -116,12 +121,15 @@ def run_notebook(
         for stale in (executed, record, folder / "outcome.json", folder / "child.json"):
             stale.unlink(missing_ok=True)
         (folder / "parameters.yaml").write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
+        board = parameters.get("board")
+        if slots is None:
+            slots = os.cpu_count() or 1 if str(board).endswith(EMULATED) else 1
         job = {
             "notebook": str(notebook),
             "executed": str(executed),
             "result": str(folder / "child.json"),
             "parameters": values,
-            "board": parameters.get("board"),
+            "board": board,
             "slots": slots,
             "wait_s": wait_s,
             "cell_timeout_s": cell_timeout_s,
@@ -173,7 +181,10 @@ def _supervise(job: dict[str, Any], folder: Path, timeout_s: float) -> tuple[Sta
     if job["board"]:
         env["HIPBOOK_EXPECT_BOARD"] = job["board"]
     (folder / "job.json").write_text(json.dumps(job, indent=2), encoding="utf-8")
+    _marks.add(mark)
     try:
+        if _cancelled.is_set():
+            return Status.CANCELLED, "cancelled before it began"
         with open(folder / "stdout.log", "wb") as stdout, open(folder / "stderr.log", "wb") as stderr:
             child = subprocess.Popen(
                 [sys.executable, "-m", "hipbook.sweep.child", folder / "job.json"],
@@ -184,17 +195,34 @@ def _supervise(job: dict[str, Any], folder: Path, timeout_s: float) -> tuple[Sta
                 env=env,
                 start_new_session=True,
             )
-            try:
-                code = child.wait(timeout_s)
-            except subprocess.TimeoutExpired:
-                return Status.WATCHDOG_KILLED, f"still running after {timeout_s:g} s; it was ended"
-            finally:
-                end_processes(mark)
-                child.wait()
+        try:
+            code = child.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return Status.WATCHDOG_KILLED, f"still running after {timeout_s:g} s; it was ended"
+        except KeyboardInterrupt:
+            return Status.CANCELLED, "interrupted"
+        finally:
+            end_processes(mark)
+            child.wait()
     finally:
+        _marks.discard(mark)
         shutil.rmtree(sockets, ignore_errors=True)
         (folder / "job.json").unlink(missing_ok=True)
+    if _cancelled.is_set():
+        return Status.CANCELLED, "cancelled"
     return _told(Path(job["result"]), code)
+
+
+@contextmanager
+def cancelled() -> Iterator[None]:
+    """End every run this process has begun, and begin none inside the block; they come out CANCELLED."""
+    _cancelled.set()
+    try:
+        for mark in list(_marks):
+            end_processes(mark)
+        yield
+    finally:
+        _cancelled.clear()
 
 
 def _told(result: Path, code: int) -> tuple[Status, str]:
