@@ -125,7 +125,8 @@ LATENCY_EXPONENT = 0.3
 # --- near ties ---------------------------------------------------------------------------------
 
 # Distributional gate for a default to flip, over teacher-forced tokens: mean KL divergence in nats, and the
-# mean overlap of the two arms' top-k sets. bf16 re-ordering alone stays a decade under the first.
+# mean overlap of the two arms' top-k sets. In the decode loop, rounding the probabilities to bf16 (as vLLM's
+# kernel does) costs 4e-6 nats and 0.4 % of the overlap; forgetting one key costs 2e-2 nats and 6 %.
 KL_LIMIT_NATS = 1e-3
 TOP_K = 8
 TOP_K_AGREEMENT = 0.98
