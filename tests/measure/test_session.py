@@ -4,6 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from hipbook.errors import Refused
+from hipbook.measure.bound import FasterThanBound
 from hipbook.measure.calibration import World
 from hipbook.measure.comparable import BoardChanged
 from hipbook.measure.session import Plan, Session, judge_session
@@ -106,6 +107,13 @@ def test_r12_a_moving_control_case_takes_the_verdict():
     assert str(judge_session(session(fixed, moved)).verdict) == "INCONCLUSIVE(control_moved)"
     with pytest.raises(Refused, match="negative control D 256: 0 and 0 runs"):
         judge_session(session(fixed, make_runs(plan())))
+
+
+def test_r11_faster_than_the_bound_is_an_error():
+    bound = {"value": 60.0, "what": "bytes over bandwidth"}
+    assert judge_session(session(bound=bound)).verdict.word is Word.FASTER
+    with pytest.raises(FasterThanBound, match=r"decode, 1x1024, us: 89.* times faster than its bound 95"):
+        judge_session(session(bound={**bound, "value": 95.0}))
 
 
 def test_a_then_b_is_inconclusive_whatever_it_shows():

@@ -73,11 +73,18 @@ def bounded(
         if cache is None:
             raise BadArgument("cache", None, "warm bytes that fit in the cache need the cache's bandwidth")
         of = cache
-    result = Bounded(time_us, bytes_moved / of.gb_s / 1e3, of, bytes_moved)
-    if result.fraction > BOUND_EXCESS:
+    floor_us = bytes_moved / of.gb_s / 1e3
+    what = f"{bytes_moved:,} bytes over {of.gb_s:.4g} GB/s of {of.level} ({of.kernel})"
+    within_bound(time_us, floor_us, what=what)
+    return Bounded(time_us, floor_us, of, bytes_moved)
+
+
+def within_bound(time: float, floor: float, *, what: str) -> float:
+    """floor / time, at most 1.03; FasterThanBound above. Both in one unit."""
+    fraction = floor / time
+    if fraction > BOUND_EXCESS:
         raise FasterThanBound(
-            f"{time_us:.4g} us for {bytes_moved:,} bytes is {result.fraction:.2f} times the {of.level} bound "
-            f"of {result.floor_us:.4g} us ({of.gb_s:.4g} GB/s by {of.kernel})",
+            f"{what}: {time:.4g} is {fraction:.2f} times faster than its bound {floor:.4g}",
             fix="check the byte count, the cache state and the clock, then measure the bandwidth again",
         )
-    return result
+    return fraction

@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from hipbook.errors import Refused
+from hipbook.measure.bound import within_bound
 from hipbook.measure.clocks import Cache, Clock
 from hipbook.measure.comparable import same_board
 from hipbook.measure.judge import Better, Judgement, Runs, judge
@@ -83,6 +84,13 @@ class Run(_Model):
     exploratory: bool = False  # added after the results were looked at (R15)
 
 
+class SessionBound(_Model):
+    """The least value the metric can have here, in the plan's unit, and of what (R11)."""
+
+    value: Positive
+    what: Text  # "8.4 MB of K and V over 4350 GB/s of measured read bandwidth (best of 3 kernels)"
+
+
 class Session(_Model):
     """One uninterrupted session on one board."""
 
@@ -92,6 +100,7 @@ class Session(_Model):
     resolution: Annotated[float, Field(ge=0)]  # the clock's step, in the plan's unit
     board_start: dict[str, Any]
     board_end: dict[str, Any]
+    bound: SessionBound | None = None  # None: not derived, and the report says so
     runs: list[Run]
 
     @model_validator(mode="after")
@@ -119,6 +128,10 @@ class Session(_Model):
         beyond = any(len(self.of(arm)) > self.plan.runs for arm in (self.plan.base, self.plan.new))
         return beyond or any(run.exploratory for run in self.runs)
 
+    def level(self, arm: str) -> float:
+        """The arm's figure: the median over its runs of their medians, in the plan's unit."""
+        return float(np.median([np.median(run.samples) for run in self.of(arm)]))
+
 
 def judge_session(session: Session) -> Judgement:
     """The judgement of a session. Refused when it has no right to one (R1, T3, T13)."""
@@ -143,6 +156,9 @@ def judge_session(session: Session) -> Judgement:
             fix="name the arm as an argument; a flag may have been read once for the whole process",
         )
     control = session.of(plan.base + CONTROL_SUFFIX)
+    if session.bound is not None and plan.better == "lower":
+        for arm in (plan.base, plan.new):
+            within_bound(session.level(arm), session.bound.value, what=f"{arm}, {plan.case}, {plan.unit}")
     ranks = _ranks(session, plan.case)
     return judge(
         _runs(base, ranks),
