@@ -1,0 +1,93 @@
+"""The emulated board: runs code objects on the CPU, checked and exactly counted. Needs no AMD hardware."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from hipbook import emulator
+from hipbook.boards.base import Arg, Buffer, BufferCounts, Counters, Dim3, Dispatch
+from hipbook.build import ARCHS, build
+from hipbook.build.code_object import CodeObject
+from hipbook.emulator import Pointer
+from hipbook.errors import BadArgument, EmulatorError
+
+MAX_WAVE_INSTRUCTIONS = 2_000_000_000  # budget of one wave; a kernel of ours needs less than a thousandth
+
+
+class EmulatedBoard:
+    """A board of `arch` that exists in software; see docs/emulator.md for what is modelled.
+
+    Results and counts are the same on every machine, whatever the number of threads. It has no clock:
+    `Dispatch.time_us` is None.
+    """
+
+    kind = "emulated"
+
+    def __init__(self, name: str = "gfx1200-emu", arch: str = "gfx1200") -> None:
+        self.name = name
+        self.arch = arch
+        self.wave_size = ARCHS[arch].wave_size
+        self.torch_device = torch.device("cpu")
+
+    def __repr__(self) -> str:
+        return f"EmulatedBoard(name={self.name!r}, arch={self.arch!r})"
+
+    def identity(self) -> dict[str, Any]:
+        """Name, architecture and kind: an emulated board is the same on every machine."""
+        return {"name": self.name, "arch": self.arch, "kind": self.kind}
+
+    def build(self, source: str, flags: Sequence[str] = ()) -> CodeObject:
+        """Builds `source` (under kernels/, or an absolute path) with the pinned toolchain, cached."""
+        return build(source, self.arch, flags)
+
+    def launch(
+        self,
+        code_object: CodeObject,
+        kernel: str,
+        grid: Dim3,
+        block: Dim3,
+        args: Sequence[Arg],
+        *,
+        lds_bytes: int = 0,
+        checks: bool = True,
+        wave_order_seed: int = 0,
+        threads: int | None = None,
+        max_wave_instructions: int = MAX_WAVE_INSTRUCTIONS,
+        **unknown: Any,
+    ) -> Dispatch:
+        """Runs one dispatch to its end and counts it.
+
+        grid: workgroups, block: work-items, lds_bytes: dynamic LDS. checks: the sanitizers (bounds of
+        buffers hold either way). wave_order_seed: order in which the waves of a workgroup run, 0 ascending.
+        threads: of this machine, None: all; never changes a result. max_wave_instructions: a wave that
+        executes more is taken to loop for ever.
+        Raises BadArgument and EmulatorError before anything runs, KernelFault when the kernel misbehaves.
+        """
+        if unknown:
+            raise BadArgument("option", next(iter(unknown)), f"not an option of an emulated board ({self.name})")
+        if code_object.arch != self.arch:
+            raise EmulatorError(
+                f"{code_object.path.name} is built for {code_object.arch}, the board is {self.arch}",
+                fix=f"build it for {self.arch}, or take another board",
+            )
+        counted = emulator.load(code_object).run(
+            kernel, grid, block, [Pointer(a.name, a.tensor, a.access) if isinstance(a, Buffer) else a for a in args],
+            lds_bytes=lds_bytes, checks=checks, wave_order_seed=wave_order_seed, threads=threads,
+            max_wave_instructions=max_wave_instructions,
+        )  # fmt: skip
+        counters = Counters(
+            totals=counted.totals,
+            opcodes=counted.opcodes,
+            buffers={name: BufferCounts(**fields) for name, fields in counted.buffers.items()},
+        )
+        return Dispatch(
+            board=self.name,
+            kernel=kernel,
+            grid=tuple(grid),
+            block=tuple(block),
+            lds_bytes=lds_bytes,
+            code_object=code_object,
+            counters=counters,
+            unwritten=counted.unwritten,
+        )

@@ -1,0 +1,102 @@
+"""A code object on the emulated board: `load` it, `run` its kernels."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from hipbook.build.code_object import CodeObject, KernelFacts
+from hipbook.emulator import counters, faults, image, isa, kernel, launch
+from hipbook.emulator.counters import Counted
+from hipbook.emulator.image import Image
+from hipbook.emulator.kernel import Kernel
+from hipbook.errors import BadArgument, EmulatorError
+
+_DENORM32 = 16  # bit of rsrc1: FLOAT_DENORM_MODE_32
+_ROUND = 12
+
+
+@dataclass(eq=False)
+class Program:
+    """A loaded code object. Kernels are decoded when first asked for, and kept."""
+
+    code_object: CodeObject
+    image: Image
+    family: str
+    _kernels: dict[str, Kernel] = field(default_factory=dict)
+
+    def kernel(self, name: str) -> Kernel:
+        """Kernel `name` ready to run. Raises EmulatorError for what the board cannot run, before it runs."""
+        if name not in self._kernels:
+            self._kernels[name] = self._prepare(name)
+        return self._kernels[name]
+
+    def facts(self, name: str) -> KernelFacts:
+        facts = self.code_object.kernels.get(name)
+        if facts is None or name not in self.image.descriptors:
+            raise BadArgument(
+                "kernel", name, f"not in {self.code_object.path.name}",
+                fix=f"one of {', '.join(sorted(self.image.descriptors)) or 'none: it holds no kernels'}",
+            )  # fmt: skip
+        return facts
+
+    def _prepare(self, name: str) -> Kernel:
+        self.facts(name)
+        descriptor = self.image.descriptors[name]
+        if not descriptor.wave32:
+            raise EmulatorError(f"kernel {name!r} is built for waves of 64 lanes", fix="build without -mwavefrontsize64")
+        if descriptor.rsrc1 >> _ROUND & 0xF:
+            raise EmulatorError(f"kernel {name!r} starts in a rounding mode other than nearest even")
+        if descriptor.rsrc1 >> _DENORM32 & 0xF != 0xF:
+            raise EmulatorError(f"kernel {name!r} is built to flush subnormals", fix="build without -fgpu-flush-denormals-to-zero")
+        return kernel.prepare(self.image, name, self.family)
+
+    def run(
+        self, name: str, grid: Sequence[int], block: Sequence[int], args: Sequence[launch.Value], **options: object
+    ) -> Counted:
+        """Runs one dispatch; returns its counts. Raises KernelFault when the kernel did what it must not.
+
+        Options: lds_bytes, checks, wave_order_seed, threads, max_wave_instructions.
+        """
+        ready = self.kernel(name)
+        grid, block = tuple(int(n) for n in grid), tuple(int(n) for n in block)
+        outcome = launch.run(
+            ready, self.facts(name), self.image, grid, block, args, gfx=12 if self.family == "rdna4" else 11, **options
+        )
+        if outcome.fault is not None:
+            raise faults.to_exception(ready, self.image, grid, outcome.fault, outcome.memory)
+        return counters.collect(ready, outcome)
+
+
+@lru_cache(maxsize=64)
+def _load(sha256: str, data: bytes, name: str, code_object_key: "Key") -> Program:
+    code_object = code_object_key.code_object
+    family = isa.FAMILIES.get(code_object.arch)
+    if family is None:
+        raise EmulatorError(
+            f"{name} is built for {code_object.arch}, which is not emulated", fix=f"one of {', '.join(isa.FAMILIES)}"
+        )
+    launch.check_layout()
+    return Program(code_object, image.read(data, name), family)
+
+
+class Key:
+    """A code object that hashes by its file's content alone."""
+
+    def __init__(self, code_object: CodeObject) -> None:
+        self.code_object = code_object
+
+    def __hash__(self) -> int:
+        return hash(self.code_object.sha256)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Key) and other.code_object.sha256 == self.code_object.sha256
+
+
+def load(code_object: CodeObject) -> Program:
+    """The program in `code_object`'s file, decoded once per content. Raises EmulatorError for what cannot run."""
+    try:
+        data = code_object.path.read_bytes()
+    except OSError as error:
+        raise EmulatorError(f"cannot read {code_object.path}: {error}") from error
+    return _load(hashlib.sha256(data).hexdigest(), data, code_object.path.name, Key(code_object))
