@@ -50,6 +50,7 @@ static void start_wave(Wave *w, Thread *t, Group *g, u32 id) {
   u32 n = l->sgpr_count, bits = l->rsrc2 >> 7;  // ENABLE_SGPR_WORKGROUP_ID_X, Y, Z
   if (l->gfx >= 12) {
     w->s[TTMP0 + 9] = g->xyz[0];
+    w->s[TTMP0 + 8] = id << 25;  // the wave's number in its workgroup, bits 29:25
     w->s[TTMP0 + 7] = bits & 4 ? (g->xyz[1] & 0xffff) | g->xyz[2] << 16 : g->xyz[1];
   } else {
     for (int d = 0; d < 3; d++)
