@@ -18,7 +18,10 @@ NOT_READ = {
     "shader_engine": "thread trace",
 }
 _DOMAIN = re.compile(
-    r"_?((?:[a-z]+_)*(?:trace|stats)|counter_collection|agent_info)\.csv(?:\.gz)?$", re.IGNORECASE
+    r"(?:^|[_/])((?:kernel|hip(?:_api|_runtime(?:_api)?|_compiler?(?:_api)?)?|hsa(?:_[a-z]+)*?(?:_api)?|"
+    r"memory_copy|memory_allocation|scratch_memory|marker(?:_api)?|rccl(?:_api)?|rocdecode(?:_api)?|"
+    r"rocjpeg(?:_api)?|ompt|domain)_(?:trace|stats)|counter_collection|agent_info)\.csv(?:\.gz)?$",
+    re.IGNORECASE,
 )
 OWN_DOMAINS = {  # file-name ending -> table, where the name is the profiler's own
     "kernel_trace": "dispatches",

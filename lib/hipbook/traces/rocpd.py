@@ -11,8 +11,7 @@ from pathlib import Path
 
 import polars as pl
 
-from hipbook.traces import schema
-from hipbook.traces.agents import agent_table
+from hipbook.traces import rocpd_tables, schema
 from hipbook.traces.csv_layout import prefix_of
 from hipbook.traces.sqlite_read import Database, is_sqlite, quoted
 from hipbook.traces.trace import SourceFile, Trace, TraceError, merge
@@ -38,13 +37,13 @@ def read_rocpd(path: Path, source: str, *, times_only: bool = False) -> Trace:
                 f"{', '.join(sorted(database.tables)[:8]) or 'nothing'}",
                 fix="name the *_results.db that rocprofv3 wrote",
             )
-        parts = [_Process(database, suffix, source, times_only).trace() for suffix in suffixes]
+        parts = [Process(database, suffix, source, times_only).trace() for suffix in suffixes]
     if len(parts) > 1:
         parts[0].note(source, "several_processes", "processes in one database", len(parts))
     return merge(path, parts)
 
 
-class _Process:
+class Process:
     """The tables of one process."""
 
     def __init__(self, database: Database, suffix: str, source: str, times_only: bool) -> None:
@@ -80,12 +79,12 @@ class _Process:
         self.strings = {} if self.times_only else dict(self.read("string", "id", "string"))
         if not self.times_only:
             self.events = self.integers("event", ("category_id", "stack_id", "correlation_id"), ())
-            dispatches = self._correlated(dispatches)
+            dispatches = self.correlated(dispatches)
             self._regions()
-            self._copies()
-            self._allocations()
-            out.counters = self._counters(dispatches)
-            self._facts()
+            out.copies = rocpd_tables.copies(self)
+            out.allocations = rocpd_tables.allocations(self)
+            out.counters = rocpd_tables.counters(self, dispatches)
+            rocpd_tables.facts(self)
         out.dispatches = schema.DISPATCHES.conform(dispatches)
         out.sources.append(
             SourceFile(
@@ -113,7 +112,7 @@ class _Process:
             fix="convert it with the rocpd of its own ROCm release: `rocpd convert -f csv`",
         )
 
-    def _origin(self, frame: pl.DataFrame) -> pl.DataFrame:
+    def origin(self, frame: pl.DataFrame) -> pl.DataFrame:
         return frame.with_columns(
             pl.lit(self.source).cast(schema.TEXT).alias("Source"),
             pl.lit(self.process).cast(schema.TEXT).alias("Process"),
@@ -130,7 +129,7 @@ class _Process:
         frame = self.integers("kernel_dispatch", columns, ("kernel_id", "start", "end"))
         if frame is None:
             raise TraceError(f"{self.source}: no table rocpd_kernel_dispatch{self.suffix}")
-        frame = self._origin(frame).with_columns(self._number("agent_id", self.agent).alias("Agent_Id"))
+        frame = self.origin(frame).with_columns(self.number("agent_id", self.agent).alias("Agent_Id"))
         symbols = self._symbols(frame["kernel_id"])
         frame = frame.join(symbols, on="kernel_id", how="left", maintain_order="left").rename(
             {
@@ -142,7 +141,7 @@ class _Process:
         )
         if self.times_only:
             return frame
-        return frame.with_columns(self._number("tid", self.thread).alias("Thread_Id")).rename(
+        return frame.with_columns(self.number("tid", self.thread).alias("Thread_Id")).rename(
             {
                 "stream_id": "Stream_Id",
                 "dispatch_id": "Dispatch_Id",
@@ -179,13 +178,13 @@ class _Process:
             orient="row",
         )  # fmt: skip
 
-    def _number(self, column: str, table: dict[int, int]) -> pl.Expr:
+    def number(self, column: str, table: dict[int, int]) -> pl.Expr:
         """A foreign key resolved; one that points nowhere is null, and the row stays."""
         if not table:
             return pl.lit(None, dtype=pl.Int64)
         return pl.col(column).replace_strict(table, default=None, return_dtype=pl.Int64)
 
-    def _correlated(self, frame: pl.DataFrame) -> pl.DataFrame:
+    def correlated(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Adds Correlation_Id (the event's stack_id; correlation_id is 0 in real files) and category_id."""
         if self.events is None or "event_id" not in frame.columns:
             return frame.with_columns(
@@ -202,7 +201,7 @@ class _Process:
         )
         return frame.join(link, on="event_id", how="left", maintain_order="left")
 
-    def _words(self, column: str) -> pl.Expr:
+    def words(self, column: str) -> pl.Expr:
         if not self.strings:
             return pl.lit(None, dtype=pl.String)
         return pl.col(column).replace_strict(self.strings, default=None, return_dtype=pl.String)
@@ -213,11 +212,11 @@ class _Process:
         )
         if frame is None or not frame.height:
             return
-        frame = self._correlated(self._origin(frame)).with_columns(
-            self._words("category_id").alias("Domain"),
-            self._words("name_id").alias("Function"),
-            self._number("tid", self.thread).alias("Thread_Id"),
-            self._number("pid", dict(self.read("info_process", "id", "pid"))).alias("Process_Id"),
+        frame = self.correlated(self.origin(frame)).with_columns(
+            self.words("category_id").alias("Domain"),
+            self.words("name_id").alias("Function"),
+            self.number("tid", self.thread).alias("Thread_Id"),
+            self.number("pid", dict(self.read("info_process", "id", "pid"))).alias("Process_Id"),
             pl.col("start").alias("Start_Timestamp"),
             pl.col("end").alias("End_Timestamp"),
         )
@@ -251,99 +250,3 @@ class _Process:
                 if message:
                     messages[event] = str(message)
         return messages
-
-    def _copies(self) -> None:
-        columns = ("name_id", "start", "end", "src_agent_id", "dst_agent_id", "size", "stream_id", "event_id")
-        frame = self.integers("memory_copy", columns, ("start", "end"))
-        if frame is None or not frame.height:
-            return
-        frame = self._correlated(self._origin(frame)).with_columns(
-            self._words("name_id").str.strip_prefix("MEMORY_COPY_").fill_null("UNKNOWN").alias("Direction"),
-            self._number("src_agent_id", self.agent).alias("Source_Agent_Id"),
-            self._number("dst_agent_id", self.agent).alias("Destination_Agent_Id"),
-            pl.col("start").alias("Start_Timestamp"),
-            pl.col("end").alias("End_Timestamp"),
-            pl.col("size").alias("Size_Bytes"),
-            pl.col("stream_id").alias("Stream_Id"),
-        )
-        self.out.copies = schema.COPIES.conform(frame)
-
-    def _allocations(self) -> None:
-        columns = ("start", "end", "agent_id", "queue_id", "tid", "address", "size", "event_id")
-        frame = self.integers("memory_allocate", columns, ("start", "end"))
-        if frame is None or not frame.height:
-            return
-        words = pl.DataFrame(
-            self.read("memory_allocate", "id", "type", "level"),
-            schema={"rowid": pl.Int64, "Operation": pl.String, "level": pl.String},
-            orient="row",
-        )
-        frame = self._correlated(self._origin(frame)).join(
-            words, on="rowid", how="left", maintain_order="left"
-        )
-        frame = frame.with_columns(
-            pl.when(pl.col("level") == "SCRATCH")
-            .then(pl.lit("SCRATCH_MEMORY"))
-            .otherwise(pl.lit("MEMORY_ALLOCATION"))
-            .alias("Kind"),
-            self._number("agent_id", self.agent).alias("Agent_Id"),
-            self._number("tid", self.thread).alias("Thread_Id"),
-            pl.col("queue_id").alias("Queue_Id"),
-            pl.col("size").alias("Allocation_Size"),
-            pl.col("address").alias("Address"),
-            pl.col("start").alias("Start_Timestamp"),
-            pl.col("end").alias("End_Timestamp"),
-        )
-        self.out.allocations = schema.ALLOCATIONS.conform(frame)
-
-    def _counters(self, dispatches: pl.DataFrame) -> pl.DataFrame:
-        """One row per (dispatch, counter, pass). Instances of one event are added up, as the profiler's
-        own CSV does; a dispatch replayed for another pass is another event, and is kept apart."""
-        names = dict(self.read("info_pmc", "id", "name"))
-        rows = self.read("pmc_event", "id", "event_id", "pmc_id", "value")
-        if not rows or not names:
-            return schema.COUNTERS.empty()
-        values = pl.DataFrame(
-            [(row, event, names.get(pmc), float(value or 0)) for row, event, pmc, value in rows],
-            schema={
-                "Row": pl.Int64,
-                "event_id": pl.Int64,
-                "Counter_Name": pl.String,
-                "Counter_Value": pl.Float64,
-            },
-            orient="row",
-        )
-        summed = values.group_by("event_id", "Counter_Name", maintain_order=True).agg(
-            pl.col("Row").min(), pl.col("Counter_Value").sum()
-        )
-        numbered = dispatches.with_columns(
-            pl.int_range(pl.len()).over("Dispatch_Id", order_by="Row").alias("replay")
-        ).drop("Row")
-        frame = summed.join(numbered, on="event_id", how="inner", maintain_order="left").with_columns(
-            pl.format("pass_{}", pl.col("replay") + 1).alias("Pass"),
-            (pl.col("Grid_Size_X") * pl.col("Grid_Size_Y") * pl.col("Grid_Size_Z")).alias("Grid_Size"),
-            (pl.col("Workgroup_Size_X") * pl.col("Workgroup_Size_Y") * pl.col("Workgroup_Size_Z")).alias(
-                "Workgroup_Size"
-            ),
-        )
-        return schema.COUNTERS.conform(frame)
-
-    def _facts(self) -> None:
-        records = [
-            dict(zip(("absolute_index", "type", "name", "product_name", "extdata"), row, strict=True))
-            for row in self.read("info_agent", "absolute_index", "type", "name", "product_name", "extdata")
-        ]
-        for record in records:
-            try:
-                record.update(
-                    {k: v for k, v in json.loads(record.pop("extdata") or "{}").items() if k not in record}
-                )
-            except (ValueError, AttributeError):
-                continue
-        self.out.agents = agent_table(records, self.source, self.process)
-        self.out.facts["processes"] = [
-            {"pid": pid, "command": command} for pid, command in self.read("info_process", "pid", "command")
-        ]
-        hosts = [host for (host,) in self.read("info_node", "hostname") if host]
-        if hosts:
-            self.out.facts["host"] = hosts[0]

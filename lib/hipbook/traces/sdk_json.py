@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from hipbook.traces import schema
 from hipbook.traces.agents import agent_table
 from hipbook.traces.csv_layout import prefix_of
@@ -69,6 +71,7 @@ class _Process:
             for one in data.get("counters") or []
             if isinstance(one.get("id"), dict)
         }
+        self.no_symbol = 0
         self.out = Trace(path=Path(source))
 
     def trace(self) -> Trace:
@@ -94,6 +97,8 @@ class _Process:
         )
         node = self.metadata.get("node") or {}
         out.facts = {"host": node.get("hostname"), "pid": self.metadata.get("pid")}
+        if self.no_symbol:
+            out.note(self.source, "no_symbol", "rows whose kernel has no symbol: kept", self.no_symbol)
         streamless = out.dispatches.height and out.dispatches["Stream_Id"].null_count()
         if streamless:
             out.note(self.source, "no_stream", "dispatches without a stream id (older release)", streamless)
@@ -169,7 +174,8 @@ class _Process:
         for key in ("formatted_kernel_name", "demangled_kernel_name", "kernel_name", "truncated_kernel_name"):
             if symbol.get(key):
                 return symbol[key]
-        return None
+        self.no_symbol += 1
+        return f"<kernel {kernel_id}, no symbol>"
 
     def _dispatch(self, record: dict) -> dict[str, object]:
         info = record["dispatch_info"]
@@ -294,8 +300,6 @@ def _times(record: dict) -> dict[str, int | None]:
     }
 
 
-def _stack(table: schema.Table, frames: list):
-    import polars as pl
-
+def _stack(table: schema.Table, frames: list[pl.DataFrame]) -> pl.DataFrame:
     filled = [frame for frame in frames if frame.height]
     return pl.concat(filled, how="vertical") if filled else table.empty()
