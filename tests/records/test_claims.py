@@ -4,65 +4,14 @@ import re
 import shutil
 
 import pytest
+from measured_records import BINARY, GPU, a_record, a_session
 
 from hipbook import paths
-from hipbook.measure.calibration import World
-from hipbook.measure.session import Plan, judge_session
-from hipbook.measure.simulated import simulated_session
-from hipbook.records import claims, store
+from hipbook.measure.session import judge_session
+from hipbook.records import claims, claims_check, store
 from hipbook.records.claims import BadLedger, Claim, ClaimStatus, Relation
 from hipbook.records.recheck import recheck, subject_of, verdict_of
-from hipbook.records.schema import CodeObjectIdentity, Environment, Fact, Record, Status, Times, Verdict
-
-BINARY = "ab" * 32
-GPU = {"name": "card-1", "kind": "gpu", "arch": "gfx1200"}
-
-
-def a_session(ratio=1.1, board=GPU, **changes):
-    plan = Plan(
-        hypothesis="decode beats online",
-        base="online",
-        new="decode",
-        case="1x1024",
-        metric="time of one launch",
-        unit="us",
-        **changes,
-    )
-    made = simulated_session(plan, World("quiet", between=0.003, within=0.002), ratio=ratio)
-    return made.model_copy(update={"board_start": dict(board), "board_end": dict(board)})
-
-
-def a_record(session=None, **changes):
-    verdicts = [verdict_of(session, judge_session(session))] if session else []
-    fields = {
-        "made_by": "10_gap",
-        "question": "Is it faster?",
-        "status": Status.PASSED,
-        "parameters": {},
-        "board": dict(session.board_start) if session else {"name": "gfx1200-emu", "kind": "emulated"},
-        "toolchain": "clang",
-        "code_objects": [
-            CodeObjectIdentity(arch="gfx1200", sha256=BINARY, source_sha256=None, flags=[], compiler="clang")
-        ],
-        "witnesses": [],
-        "facts": [Fact(subject="decode", quantity="barriers", value=3, unit="barriers", kind="exact")],
-        "verdicts": verdicts,
-        "not_claimed": ["anything"],
-        "sessions": [session] if session else [],
-        "environment": Environment(
-            hipbook="0",
-            commit=None,
-            dirty=None,
-            python="3",
-            platform="x",
-            processor="x",
-            cores=1,
-            packages={},
-            variables={},
-        ),
-        "times": Times(started="a", finished="b", wall_s=1.0),
-    }
-    return Record(**{**fields, **changes})
+from hipbook.records.schema import Status, Verdict
 
 
 @pytest.fixture
@@ -97,11 +46,11 @@ def claim(**changes):
 
 
 def faults(tree, *ledger):
-    return [str(fault) for fault in claims.check(list(ledger), tree).faults]
+    return [str(fault) for fault in claims_check.check(list(ledger), tree).faults]
 
 
 def test_a_claim_on_a_record_that_supports_it_stands(tree):
-    checked = claims.check([claim()], tree)
+    checked = claims_check.check([claim()], tree)
     assert checked.passed
     assert (checked.claims, checked.citations) == (1, 1)
 
@@ -222,7 +171,7 @@ def test_t11_a_retraction_names_what_it_retracts_and_what_is_retracted_is_named(
 
 def test_two_claims_of_one_name_and_no_claim_at_all(tree):
     assert faults(tree, an_open("a"), an_open("a")) == ["a: two claims have this id"]
-    nothing = claims.check([], tree)
+    nothing = claims_check.check([], tree)
     assert not nothing.passed
     assert "no claim" in str(nothing.faults[0])
 
@@ -288,7 +237,7 @@ LEDGER = claims.read()
 
 
 def test_the_founding_claims_stand():
-    checked = claims.check(LEDGER)
+    checked = claims_check.check(LEDGER)
     assert checked.faults == ()
     assert checked.claims >= 20
     assert checked.citations >= 30

@@ -163,13 +163,13 @@ TREE: tuple[Branch, ...] = (
         Word.FASTER,
         None,
         lambda s: np.asarray(s.effect) > 0,
-        "the interval excludes 1, the effect exceeds the minimum effect and the noise floor, and time fell",
+        "the interval excludes 1, beyond the minimum effect and the noise floor, for the better",
     ),
     Branch(
         Word.SLOWER,
         None,
         lambda s: np.ones(np.shape(s.effect), dtype=bool),
-        "the same, and time rose",
+        "the interval excludes 1, beyond the minimum effect and the noise floor, for the worse",
     ),
 )
 

@@ -2,7 +2,7 @@
 
 data/claims/*.toml holds the claims, one report or question a file, one `[[claim]]` table each. The
 ledger is history: a claim that turned out wrong stays, with the status `refuted` or `retracted`, and
-another claim names it (T11). `check` reads every record and reported row a claim cites.
+another claim names it (T11). claims_check.py reads every record and reported row a claim cites.
 
     status        what it takes
     open          nobody has shown it, or what was shown cannot decide it
@@ -13,7 +13,6 @@ another claim names it (T11). `check` reads every record and reported row a clai
 """
 
 import tomllib
-from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from pathlib import Path
@@ -23,18 +22,12 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from hipbook import paths
 from hipbook.errors import HipbookError
-from hipbook.measure.scaling import Growth, scaling
-from hipbook.measure.thresholds import BOARDS_FOR_ARCHITECTURE
-from hipbook.records import reported, store
-from hipbook.records.recheck import recheck
-from hipbook.records.schema import Record, Status, Word
+from hipbook.measure.scaling import Growth
+from hipbook.records.schema import Word
 
 Text = Annotated[str, StringConstraints(min_length=1)]
 Identifier = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]*$")]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-
-# Words that leave a question open: a measured claim needs another.
-_UNDECIDED = frozenset({Word.INCONCLUSIVE, Word.INCORRECT})
 
 
 class ClaimStatus(StrEnum):
@@ -52,15 +45,6 @@ class Relation(StrEnum):
     REFUTES = "refutes"  # evidence against it
     SUPERSEDES = "supersedes"  # was true, the world changed
     QUESTIONS = "questions"  # cannot be decided from what is cited
-
-
-# The status an earlier claim must have for a later one to stand in this relation to it.
-_STATUS_OF = {
-    Relation.RETRACTS: {ClaimStatus.RETRACTED},
-    Relation.REFUTES: {ClaimStatus.REFUTED},
-    Relation.SUPERSEDES: {ClaimStatus.DIRECTIONAL, ClaimStatus.MEASURED},
-    Relation.QUESTIONS: {ClaimStatus.OPEN, ClaimStatus.DIRECTIONAL},
-}
 
 
 class _Model(BaseModel):
@@ -134,30 +118,6 @@ class BadLedger(HipbookError):
     """A ledger file that cannot be read as claims."""
 
 
-@dataclass(frozen=True)
-class Fault:
-    """One reason why a claim does not stand."""
-
-    claim: str
-    what: str
-
-    def __str__(self) -> str:
-        return f"{self.claim}: {self.what}"
-
-
-@dataclass(frozen=True)
-class Checked:
-    """What `check` looked at, and what it found."""
-
-    claims: int
-    citations: int  # records, reported rows and series read
-    faults: tuple[Fault, ...]
-
-    @property
-    def passed(self) -> bool:
-        return self.claims > 0 and not self.faults
-
-
 def folder() -> Path:
     return paths.data() / "claims"
 
@@ -186,109 +146,38 @@ def read(where: Path | None = None) -> list[Claim]:
     return claims
 
 
-def check(claims: list[Claim], root: Path | None = None) -> Checked:
-    """Read everything the claims cite, relative to the checkout, and list what does not hold."""
-    root = root or paths.root()
-    faults = [Fault("ledger", "no claim: a ledger of none proves nothing")] if not claims else []
-    faults += _relations(claims)
-    citations = 0
-    for claim in claims:
-        citations += len(claim.records) + len(claim.reported) + len(claim.scaling)
-        for what in _citations(claim, root):
-            faults.append(Fault(claim.id, what))
-    return Checked(len(claims), citations, tuple(faults))
-
-
 def corrected_by(claims: list[Claim], claim_id: str) -> list[tuple[Claim, Relation]]:
     """The claims that correct one, oldest first."""
     found = [(one, link.how) for one in claims for link in one.corrects if link.claim == claim_id]
     return sorted(found, key=lambda pair: pair[0].date)
 
 
-def _relations(claims: list[Claim]) -> list[Fault]:
-    """Identifiers are unique; corrections name claims that exist, are older and have the status for it."""
-    faults, by_id = [], {}
-    for claim in claims:
-        if claim.id in by_id:
-            faults.append(Fault(claim.id, "two claims have this id"))
-        by_id[claim.id] = claim
-    named: dict[str, set[Relation]] = {}
-    for claim in claims:
-        for link in claim.corrects:
-            target = by_id.get(link.claim)
-            if target is None:
-                faults.append(Fault(claim.id, f"{link.how} {link.claim}, which is not in the ledger"))
-                continue
-            named.setdefault(target.id, set()).add(link.how)
-            if target.status not in _STATUS_OF[link.how]:
-                faults.append(Fault(claim.id, f"{link.how} {target.id}, whose status is {target.status}"))
-            if target.date > claim.date:
-                faults.append(Fault(claim.id, f"{link.how} {target.id}, which is younger"))
-    for claim in claims:
-        for status, how in (
-            (ClaimStatus.RETRACTED, Relation.RETRACTS),
-            (ClaimStatus.REFUTED, Relation.REFUTES),
-        ):
-            if claim.status is status and how not in named.get(claim.id, set()):
-                faults.append(Fault(claim.id, f"{status}, but no claim {how} it by name"))
-    return faults
+def describe(claim: Claim, ledger: list[Claim]) -> str:
+    """One claim as text."""
+    lines = [
+        claim.sentence,
+        "",
+        f"status  {claim.status} ({claim.date}, {claim.source}; about {claim.about})",
+    ]
+    lines += [
+        f"record  {one.path}: {one.word} ({one.subject}), binary {one.binary[:12]}" for one in claim.records
+    ]
+    for cited in claim.reported:
+        figures = ", ".join(f"{value:g}" for value in cited.values)
+        lines.append(f"reported  {', '.join(cited.where.values())}: {figures}")
+    lines += [f"series  {', '.join(one.where.values())}: {one.growth}" for one in claim.scaling]
+    if claim.prediction:
+        made, outcome = claim.prediction.made, claim.prediction.outcome
+        lines.append(f"predicted  {made}: {claim.prediction.text} Outcome: {outcome}.")
+    lines += [f"{link.how}  {link.claim}" for link in claim.corrects]
+    lines += [f"{_PASSIVE[how]} by  {one.id}: {one.sentence}" for one, how in corrected_by(ledger, claim.id)]
+    lines += ["", "Not claimed:", *(f"- {entry}" for entry in claim.not_claimed)]
+    return "\n".join(lines)
 
 
-def _citations(claim: Claim, root: Path) -> list[str]:
-    faults, boards = [], set()
-    for cited in claim.records:
-        try:
-            record = _record(cited, root)
-            boards.add(str(record.board.get("uuid") or record.board.get("name")))
-        except HipbookError as error:
-            faults.append(error.what)
-    if claim.status is ClaimStatus.MEASURED:
-        undecided = [cited.word for cited in claim.records if cited.word in _UNDECIDED]
-        if undecided:
-            faults.append(f"measured by a record that says {undecided[0]}")
-        if claim.about == "architecture" and len(boards) < BOARDS_FOR_ARCHITECTURE:
-            faults.append(
-                f"about an architecture on {len(boards)} boards; it takes {BOARDS_FOR_ARCHITECTURE} (R14)"
-            )
-    for row in claim.reported:
-        try:
-            found = reported.values(**row.where)
-            if found != row.values:
-                faults.append(f"cites {row.values}, reported.csv has {found}")
-        except HipbookError as error:
-            faults.append(error.what)
-    for series in claim.scaling:
-        try:
-            rows = reported.find(**series.where)
-            seen = scaling([float(one.concurrency) for one in rows], [one.value for one in rows])
-            if seen.growth is not series.growth:
-                faults.append(f"cites a series that {series.growth}; it {seen.growth}")
-        except HipbookError as error:
-            faults.append(error.what)
-    return faults
-
-
-def _record(cited: RecordCited, root: Path) -> Record:
-    """The record cited, once everything about it holds; BadRecord naming what does not."""
-    path = root / cited.path
-    if not path.resolve().is_relative_to(root.resolve()):
-        raise store.BadRecord(
-            f"{cited.path}: outside the tree; a record a claim stands on is a file in it (T16)"
-        )
-    if not path.is_file():
-        raise store.BadRecord(f"{cited.path}: no such record in the tree")
-    record = store.read(path)
-    if record.status is not Status.PASSED:
-        raise store.BadRecord(f"{cited.path}: status {record.status}; only PASSED supports a claim")
-    binaries = {one.sha256 for one in record.code_objects}
-    if cited.binary not in binaries:
-        told = ", ".join(sorted(one[:12] for one in binaries)) or "none"
-        raise store.BadRecord(f"{cited.path}: of another binary: cites {cited.binary[:12]}, it ran {told}")
-    words = [verdict.word for verdict in record.verdicts if verdict.subject == cited.subject]
-    if words != [cited.word]:
-        said = ", ".join(words) or "nothing"
-        raise store.BadRecord(
-            f"{cited.path}: does not support {cited.word} ({cited.subject}); it says {said}"
-        )
-    recheck(record, cited.path)
-    return record
+_PASSIVE = {
+    Relation.RETRACTS: "retracted",
+    Relation.REFUTES: "refuted",
+    Relation.SUPERSEDES: "superseded",
+    Relation.QUESTIONS: "questioned",
+}
