@@ -277,7 +277,7 @@ def tls_context() -> ssl.SSLContext:
 
 
 def pip(*arguments: str, quiet: bool = False) -> None:
-    """Run pip in .venv: its own progress bars on a terminal, else a line a download; its tail on failure."""
+    """Run pip in .venv: its own bars on a terminal, else a line a large file; its last words on failure."""
     command = [PYTHON, "-m", "pip", *arguments]
     if sys.stdout.isatty() and not quiet:
         if subprocess.run(command, cwd=ROOT).returncode:
@@ -294,7 +294,7 @@ def pip(*arguments: str, quiet: bool = False) -> None:
     ) as process:
         for line in process.stdout:
             log.append(line.rstrip())
-            if not quiet and re.match(r"\s*(Downloading|Processing) (?!.*\.metadata)", line):
+            if not quiet and re.match(r"\s*Downloading .*\([\d.]+ [MG]B\)|Processing ", line):
                 print(f"  {line.strip()}", flush=True)
             elif not quiet and line.startswith("Installing collected packages"):
                 print(f"  installing {line.count(',') + 1} packages", flush=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from hipbook import records
+from hipbook import paths, records
 from hipbook.errors import HipbookError
 from hipbook.records import Status
 from hipbook.sweep import runner
@@ -95,6 +95,18 @@ def test_outcomes(provoke, cell, status, why):
     assert outcome.status is status
     assert why in outcome.why
     assert not outcome.passed
+
+
+def test_the_kernel_is_reached_over_sockets_of_the_run(provoke, tmp_path):
+    before = set(paths.root().iterdir())
+    told = tmp_path / "told"
+    assert provoke(
+        f"from ipykernel import get_connection_info\nopen({str(told)!r}, 'w').write(get_connection_info())"
+    ).passed
+    info = json.loads(told.read_text())
+    assert info["transport"] == "ipc"
+    assert not Path(info["ip"]).parent.exists()  # it was the run's own folder, and went with it
+    assert set(paths.root().iterdir()) == before
 
 
 def test_incorrect_keeps_its_record_without_times(provoke):

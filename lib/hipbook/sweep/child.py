@@ -69,6 +69,7 @@ def execute(job: dict) -> None:
             kept = {"pass_fds": (lock,)} if lock is not None else {}
             return await super().start_kernel(**kw, **kept)
 
+    # Sockets in a folder of this run, not TCP ports that another run or user could take.
     papermill.execute_notebook(
         job["notebook"],
         job["executed"],
@@ -79,7 +80,7 @@ def execute(job: dict) -> None:
         record_timing=False,
         execution_timeout=job["cell_timeout_s"],
         kernel_manager_class=Manager,
-        config=Config({"KernelManager": {"transport": "ipc"}}),  # no port that another run could take
+        config=Config({"KernelManager": {"transport": "ipc", "connection_file": job["connection"]}}),
     )
 
 

@@ -177,9 +177,14 @@ def _supervise(job: dict[str, Any], folder: Path, timeout_s: float) -> tuple[Sta
     """Start the child, watch it, and leave no process of it behind."""
     mark = uuid.uuid4().hex
     sockets = tempfile.mkdtemp(prefix="hipbook-")  # short: the path of a socket has 107 bytes at most
-    env = {**os.environ, MARK: mark, "HIPBOOK_RECORDS": str(folder), "JUPYTER_RUNTIME_DIR": sockets}
+    env = {
+        **os.environ,
+        MARK: mark,
+        "HIPBOOK_RECORDS": str(folder),
+    }
     if job["board"]:
         env["HIPBOOK_EXPECT_BOARD"] = job["board"]
+    job = {**job, "connection": f"{sockets}/kernel.json"}
     (folder / "job.json").write_text(json.dumps(job, indent=2), encoding="utf-8")
     _marks.add(mark)
     try:
