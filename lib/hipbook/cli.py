@@ -186,15 +186,23 @@ def records_show(record: Annotated[Path, typer.Argument()]) -> None:
 
 
 @records_app.command("check")
-def records_check(where: Files = None) -> None:
+def records_check(
+    where: Files = None,
+    current: Annotated[
+        bool, typer.Option("--current", help="Also refuse records of kernels the tree no longer has.")
+    ] = False,
+) -> None:
     """Read every record, and recompute what can be recomputed; name those that cannot be believed."""
     from hipbook import records
-    from hipbook.records.recheck import recheck
+    from hipbook.records.recheck import recheck, require_current
 
     bad, files = 0, _record_files(where)
     for path in files:
         try:
-            recheck(records.read(path), path)
+            record = records.read(path)
+            recheck(record, path)
+            for unknown in require_current(record, path) if current else ():
+                typer.echo(f"{path.name}: not compared: {unknown}")
         except records.BadRecord as error:
             bad += 1
             typer.echo(str(error), err=True)

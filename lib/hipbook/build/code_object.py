@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from hipbook import paths
+
 
 @dataclass(frozen=True)
 class KernelArg:
@@ -53,7 +55,16 @@ class CodeObject:
         return {
             "arch": self.arch,
             "sha256": self.sha256,
+            "source": self._source_name,
             "source_sha256": self.source_sha256,
             "flags": list(self.flags),
             "compiler": self.compiler,
         }
+
+    @property
+    def _source_name(self) -> str | None:
+        """The source as `build` takes it again in another checkout: its path under kernels/."""
+        kernels = paths.kernels().resolve()
+        if self.source is None or not self.source.is_relative_to(kernels):
+            return None
+        return self.source.relative_to(kernels).as_posix()

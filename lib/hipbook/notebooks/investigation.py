@@ -26,6 +26,7 @@ from hipbook.errors import BadArgument, HipbookError
 from hipbook.notebooks import parameters as cell
 from hipbook.records import environment
 from hipbook.records.schema import (
+    TIME_WORDS,
     Bound,
     CodeObjectIdentity,
     Fact,
@@ -40,6 +41,8 @@ from hipbook.records.schema import (
 if TYPE_CHECKING:  # torch takes two seconds to import, and not every notebook needs it
     from hipbook.boards.base import Board, Dispatch
     from hipbook.build.code_object import CodeObject
+    from hipbook.measure.judge import Judgement
+    from hipbook.measure.session import Session
 
 
 class Incorrect(HipbookError):
@@ -66,6 +69,7 @@ class Investigation:
         self._witnesses: list[Witness] = []
         self._facts: list[Fact] = []
         self._verdicts: list[Verdict] = []
+        self._sessions: list[Session] = []
         self._not_claimed: list[str] = []
 
     def built(self, code_object: "CodeObject") -> None:
@@ -127,6 +131,16 @@ class Investigation:
             )
         )
 
+    def session(self, session: "Session") -> "Judgement":
+        """Keep a measuring session whole, with the verdict its runs give and the prediction of its plan."""
+        from hipbook.measure.session import judge_session
+        from hipbook.records.recheck import verdict_of
+
+        judgement = judge_session(session)
+        self._sessions.append(session)
+        self._verdicts.append(verdict_of(session, judgement))
+        return judgement
+
     def not_claimed(self, *sentences: str) -> None:
         """Say what the evidence does not support."""
         self._not_claimed.extend(sentences)
@@ -160,8 +174,9 @@ class Investigation:
             code_objects=[self._code_objects[sha] for sha in sorted(self._code_objects)],
             witnesses=self._witnesses,
             facts=[f for f in self._facts if passed or f.kind != "measured"],
-            verdicts=self._verdicts,
+            verdicts=[v for v in self._verdicts if passed or v.word not in TIME_WORDS],
             not_claimed=self._not_claimed,
+            sessions=self._sessions if passed else [],
             environment=environment.capture(),
             times=Times(
                 started=self._started.isoformat(timespec="seconds"),

@@ -1,7 +1,8 @@
-"""A record's time verdicts computed again from the sessions it keeps."""
+"""What can be found out about a record again: its time verdicts, and whether its binaries are still ours."""
 
 from pathlib import Path
 
+from hipbook.errors import BuildError, HipbookError
 from hipbook.measure.judge import Judgement
 from hipbook.measure.session import Session, judge_session
 from hipbook.records.schema import TIME_WORDS, Record, Verdict
@@ -38,7 +39,10 @@ def recheck(record: Record, path: Path | str = "record") -> list[Judgement]:
     """
     judgements, subjects = [], set()
     for session in record.sessions:
-        judgement = judge_session(session)
+        try:
+            judgement = judge_session(session)
+        except HipbookError as error:
+            raise BadRecord(f"{path}: {subject_of(session)}: {error.what}", fix=error.fix) from None
         wanted = verdict_of(session, judgement)
         subjects.add(wanted.subject)
         if wanted not in record.verdicts:
@@ -56,3 +60,31 @@ def recheck(record: Record, path: Path | str = "record") -> list[Judgement]:
                 fix="keep the session in the record: a word about time is computed from runs",
             )
     return judgements
+
+
+def require_current(record: Record, path: Path | str = "record") -> list[str]:
+    """BadRecord when a binary in the record came from another source than the tree has now (T12).
+
+    Builds each kernel source again (a look-up where nothing changed) and compares what was read. Returns
+    what could not be compared: foreign binaries, and architectures whose compiler is not here.
+    """
+    from hipbook.build import build
+
+    unknown = []
+    for binary in record.code_objects:
+        label = f"{binary.source or binary.sha256[:12]} for {binary.arch}"
+        if binary.source is None:
+            unknown.append(f"{label}: no source named")
+            continue
+        try:
+            now = build(binary.source, binary.arch, tuple(binary.flags))
+        except BuildError as error:
+            unknown.append(f"{label}: {error.what.splitlines()[0]}")
+            continue
+        if now.source_sha256 != binary.source_sha256:
+            raise BadRecord(
+                f"{path}: from an older binary: {label} was built from source "
+                f"{str(binary.source_sha256)[:12]}, the tree now has {str(now.source_sha256)[:12]}",
+                fix="run it again on the kernels as they are",
+            )
+    return unknown

@@ -75,9 +75,17 @@ class CodeObjectIdentity(_Model):
 
     arch: Text
     sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+    source: str | None = None  # path under kernels/; None: handed as a binary, or from elsewhere
     source_sha256: str | None
     flags: list[str]
     compiler: Text
+
+    @model_serializer(mode="wrap")
+    def _without_unknown_source(self, handler) -> dict[str, Any]:
+        whole = handler(self)
+        if self.source is None:
+            whole.pop("source", None)
+        return whole
 
 
 class Witness(_Model):
