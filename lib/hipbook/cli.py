@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from hipbook import cli_measure
+from hipbook import cli_check, cli_measure, cli_trace_pairs
 from hipbook.errors import HipbookError
 
 app = typer.Typer(
@@ -21,6 +21,8 @@ records_app = typer.Typer(no_args_is_help=True, help="Results on disk.")
 notebooks_app = typer.Typer(no_args_is_help=True, help="Format, check and execute the notebooks themselves.")
 app.add_typer(records_app, name="records")
 app.add_typer(notebooks_app, name="notebooks")
+app.add_typer(cli_trace_pairs.app, name="trace")
+cli_check.mount(app)
 cli_measure.mount(app)
 
 Files = Annotated[list[Path] | None, typer.Argument(help="Files or folders; default: all there are.")]

@@ -127,8 +127,8 @@ def _without_templates(text: str, masked: str) -> str:
 
 
 def short(name: str, width: int = 48) -> str:
-    """A name that fits a table or an axis: without namespaces' template arguments, cut in the middle."""
-    text = normalise(name, templates=True).removeprefix("at::native::")
+    """A name that fits a table or an axis: normalised, template arguments kept, cut in the middle."""
+    text = normalise(name).removeprefix("at::native::")
     if len(text) <= width:
         return text
     keep = (width - 3) // 2
