@@ -39,7 +39,8 @@ def _bars(
     for bar, label in zip(bars, labels, strict=True):
         bar.set_hatch(style.ARM_HATCHES.get(label, ""))
     ax.set_yticks(list(places), labels)
-    ax.invert_yaxis()
+    if not ax.yaxis_inverted():  # panels may share the axis: turn it over once
+        ax.invert_yaxis()
     ax.bar_label(bars, labels=[value_format.format(value) for value in values], padding=4)
     ax.margins(x=0.25)
     ax.grid(axis="y", visible=False)

@@ -15,10 +15,10 @@ from hipbook.studies.arms import ArmRun, run_arms
 CLASS_COUNTERS = {
     "vector ALU": ("SQ_INSTS_VALU",),
     "scalar ALU": ("SQ_INSTS_SALU",),
-    "memory": ("SQ_INSTS_VMEM", "SQ_INSTS_SMEM"),
+    "memory": ("SQ_INSTS_VMEM", "SQ_INSTS_SMEM", "INSTS_CACHE"),
     "LDS": ("SQ_INSTS_LDS",),
     "branch": ("SQ_INSTS_BRANCH",),
-    "barrier, wait, hint": ("SQ_INSTS_INTERNAL",),
+    "barrier, wait, hint": ("INSTS_INTERNAL",),
 }
 CLASSES = tuple(CLASS_COUNTERS)
 
@@ -70,7 +70,7 @@ def row(run: ArmRun) -> dict[str, object]:
         "of the floor": run.kv_bytes / expected.floor_bytes,
         "wave instructions": totals["SQ_INSTS"],
         "per key and head": round(totals["SQ_INSTS"] / per, 1),
-        "active lanes": round(totals["ACTIVE_LANES_VALU"] / totals["SQ_INSTS_VALU"], 1),
+        "active lanes": round(totals["VALU_ACTIVE_LANES"] / totals["SQ_INSTS_VALU"], 1),
         **classes(run),
     }
 

@@ -10,7 +10,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
@@ -18,6 +18,7 @@ import torch
 
 from hipbook import boards
 from hipbook.errors import HipbookError
+from hipbook.ops.attention_call import AttentionCall
 from hipbook.ops.attention_dispatch import FLAG
 from hipbook.oracle.decode_step import decode_call
 from hipbook.studies.arms import ArmRun, run_arm
@@ -52,7 +53,7 @@ def flag(value: str) -> Iterator[None]:
             os.environ[FLAG] = before
 
 
-def case(head_dim: int, ratio: int, keys: int, seed: int):
+def case(head_dim: int, ratio: int, keys: int, seed: int) -> AttentionCall:
     """The call every run here makes: two decode rows in bf16 over four kv heads."""
     return decode_call(
         [keys, max(1, keys // 2)], num_q_heads=4 * ratio, num_kv_heads=4, head_dim=head_dim, seed=seed
@@ -86,22 +87,25 @@ def here(
     )
 
 
-def in_new_process(flag_value: str, head_dim: int, ratio: int, *, keys: int, seed: int, board: str) -> Reach:
-    """The same in a fresh interpreter that finds the flag in its environment from the start."""
-    arguments = [flag_value, str(head_dim), str(ratio), str(keys), str(seed), board]
+def in_new_process(
+    flag_value: str, shapes: Sequence[tuple[int, int]], *, keys: int, seed: int, board: str
+) -> list[Reach]:
+    """The same for each (head_dim, ratio) in one fresh interpreter that starts with the flag set."""
+    question = {"flag": flag_value, "shapes": list(shapes), "keys": keys, "seed": seed, "board": board}
     done = subprocess.run(
-        [sys.executable, "-m", "hipbook.studies.reach", *arguments],
+        [sys.executable, "-m", "hipbook.studies.reach", json.dumps(question)],
         env={**os.environ, FLAG: flag_value}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode:
         raise HipbookError(f"the run with {FLAG}={flag_value} in a new process failed:\n{done.stderr}")
-    return Reach(**json.loads(done.stdout))
+    return [Reach(**found) for found in json.loads(done.stdout)]
 
 
-def _main(flag_value: str, head_dim: str, ratio: str, keys: str, seed: str, board: str) -> None:
-    run, _ = here(flag_value, int(head_dim), int(ratio), keys=int(keys), seed=int(seed), board=board)
-    print(json.dumps(asdict(run)))
+def _main(question: dict) -> None:
+    common = {name: question[name] for name in ("keys", "seed", "board")}
+    found = [here(question["flag"], d, ratio, **common)[0] for d, ratio in question["shapes"]]
+    print(json.dumps([asdict(one) for one in found]))
 
 
 if __name__ == "__main__":
-    _main(*sys.argv[1:])
+    _main(json.loads(sys.argv[1]))
