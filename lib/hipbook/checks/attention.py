@@ -94,9 +94,8 @@ class AttentionCase:
 
 def serves(row: Row) -> bool:
     """Whether the arm computes anything of the case: it is not the one the contract lets it refuse."""
-    if row["arm"] == "online":
-        return True
-    return row["family"] != "misaligned" and row["head_dim"] in DECODE_HEAD_DIMS
+    arm = ARMS[row["arm"]]
+    return arm.serves_head_dim(row["head_dim"]) and not (arm.vectors and row["family"] == "misaligned")
 
 
 def sensible(row: Row) -> bool:

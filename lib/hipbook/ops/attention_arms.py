@@ -1,7 +1,7 @@
 """The arms of paged attention: what each serves, how it is built, how it is launched.
 
-An arm is data: a name, its idea, the code its kernel leaves as witness, the build macros and the
-launch geometry. `supports` says whether it serves a call and, if not, why; nothing else refuses.
+An arm is data: a name, its idea, the code its kernel leaves as witness, what it serves, its build
+macros and launch geometry. `supports` says why an arm does not serve a call; nothing else refuses.
 Build macros and the kernels' parameter list are described in kernels/paged_attention/.
 """
 
@@ -14,7 +14,7 @@ from hipbook.boards.base import Dim3
 from hipbook.ops.attention_call import DTYPE_NAMES, AttentionCall
 
 SOURCE = "paged_attention/paged_attention.hip"  # under kernels/
-MAX_ONLINE_HEAD_DIM = 512
+MAX_HEAD_DIM = 512
 DECODE_HEAD_DIMS = (64, 128, 256, 512)
 DECODE_WAVES = 8
 MAX_RATIO = 16
@@ -46,18 +46,21 @@ class Geometry:
 
 @dataclass(frozen=True)
 class Arm:
-    """One way of computing the operation.
+    """One way of computing the operation, as data. Another arm is another entry of `ARMS`.
 
-    `supports(call, wave_size)` is None or a `Refusal`; `geometry(call, wave_size)` is the launch.
-    `by_ratio`: the kernel is specialised for the GQA ratio as well.
+    `head_dims` None: any up to MAX_HEAD_DIM. `max_ratio` None: any GQA ratio. `by_ratio`: the kernel
+    is specialised for the ratio as well. `vectors`: its lanes load vectors, so pointers and strides
+    must be aligned to them. `geometry(call, wave_size)` is the launch.
     """
 
     name: str
     idea: str
     witness: int
-    supports: Callable[[AttentionCall, int], Refusal | None]
     geometry: Callable[[AttentionCall, int], Geometry]
+    head_dims: tuple[int, ...] | None = None
+    max_ratio: int | None = None
     by_ratio: bool = False
+    vectors: bool = False
     source: str = SOURCE
 
     @property
@@ -74,6 +77,21 @@ class Arm:
         flags.append(f"-DHIPBOOK_ARM_{self.name.upper()}=1")
         return tuple(flags)
 
+    def serves_head_dim(self, head_dim: int) -> bool:
+        if self.head_dims is None:
+            return head_dim <= MAX_HEAD_DIM
+        return head_dim in self.head_dims
+
+    def supports(self, call: AttentionCall, wave_size: int = 32) -> Refusal | None:
+        """None, or why this arm does not serve `call` on a board of `wave_size` lanes a wave."""
+        if not self.serves_head_dim(call.head_dim):
+            known = f"up to {MAX_HEAD_DIM}" if self.head_dims is None else self.head_dims
+            return Refusal("head_dim", f"{self.name} serves head_dim {known}, got {call.head_dim}")
+        if self.max_ratio is not None and call.ratio > self.max_ratio:
+            text = f"{self.name} serves 1 to {self.max_ratio} query heads per kv head, got {call.ratio}"
+            return Refusal("ratio", text)
+        return _misaligned(call, self.name, wave_size) if self.vectors else None
+
 
 def online_threads(head_dim: int) -> int:
     """64 doubled until at least head_dim, at most 256."""
@@ -86,12 +104,6 @@ def online_threads(head_dim: int) -> int:
 def gqa_slices(head_dim: int, ratio: int) -> int:
     """Workgroups that share one kv head's query heads: 1 while ratio * D fits one slice."""
     return ceil(ratio * head_dim / SLICE_VALUES)
-
-
-def _online_supports(call: AttentionCall, wave_size: int) -> Refusal | None:
-    if call.head_dim <= MAX_ONLINE_HEAD_DIM:
-        return None
-    return Refusal("head_dim", f"online serves head_dim up to {MAX_ONLINE_HEAD_DIM}, got {call.head_dim}")
 
 
 def decode_alignment_bytes(kv_size: int, size: int, head_dim: int, wave_size: int) -> int:
@@ -128,21 +140,6 @@ def _misaligned(call: AttentionCall, arm: str, wave_size: int) -> Refusal | None
     return None
 
 
-def _decode_supports(call: AttentionCall, wave_size: int, arm: str = "decode") -> Refusal | None:
-    if call.head_dim not in DECODE_HEAD_DIMS:
-        return Refusal("head_dim", f"{arm} serves head_dim {DECODE_HEAD_DIMS}, got {call.head_dim}")
-    return _misaligned(call, arm, wave_size)
-
-
-def _gqa_supports(call: AttentionCall, wave_size: int) -> Refusal | None:
-    if call.ratio > MAX_RATIO:
-        return Refusal(
-            "ratio",
-            f"decode_gqa serves 1 to {MAX_RATIO} query heads per kv head, got {call.ratio}",
-        )
-    return _decode_supports(call, wave_size, "decode_gqa")
-
-
 ARMS: Mapping[str, Arm] = {
     arm.name: arm
     for arm in (
@@ -150,7 +147,6 @@ ARMS: Mapping[str, Arm] = {
             name="online",
             idea="baseline: one key at a time, a partial dot per thread, an LDS tree, thread 0 scales",
             witness=0x10,
-            supports=_online_supports,
             geometry=lambda call, wave: Geometry(
                 (call.total_q, call.num_q_heads, 1), (online_threads(call.head_dim), 1, 1)
             ),
@@ -159,7 +155,8 @@ ARMS: Mapping[str, Arm] = {
             name="decode",
             idea="a wave holds a row; each wave walks its own keys with its own max and sum; one merge",
             witness=0x20,
-            supports=_decode_supports,
+            head_dims=DECODE_HEAD_DIMS,
+            vectors=True,
             geometry=lambda call, wave: Geometry(
                 (call.total_q, call.num_q_heads, 1), (DECODE_WAVES * wave, 1, 1)
             ),
@@ -168,7 +165,9 @@ ARMS: Mapping[str, Arm] = {
             name="decode_gqa",
             idea="as decode, one workgroup for a kv head and its query heads: K and V are loaded once",
             witness=0x30,
-            supports=_gqa_supports,
+            head_dims=DECODE_HEAD_DIMS,
+            max_ratio=MAX_RATIO,
+            vectors=True,
             geometry=lambda call, wave: Geometry(
                 (call.total_q, call.num_kv_heads, gqa_slices(call.head_dim, call.ratio)),
                 (DECODE_WAVES * wave, 1, 1),

@@ -88,7 +88,7 @@ def place(
     shape, size = values.shape, values.shape.block_size
     live = [-(-keys.shape[0] // size) for keys in values.k]
     blocks = num_blocks if num_blocks is not None else sum(live) + 3
-    ids = pool if pool is not None else randoms.permutation(blocks)
+    ids = pool if pool is not None else _never_in_place(randoms.permutation(blocks), sum(live))
     width = max(live, default=0) + 2
     table = _tail(randoms, len(live), width + table_stride_pad, table_tail, blocks)[:, :width]
     k_cache, v_cache = allocate(
@@ -114,6 +114,12 @@ def place(
         torch.tensor([seq_len for _, seq_len in values.requests], dtype=torch.int32),
         counts.cumsum(0).int(), out_dtype=shape.out_dtype, out=out, **values.scalars,
     )  # fmt: skip
+
+
+def _never_in_place(ids: torch.Tensor, used: int) -> torch.Tensor:
+    """A table that happens to be 0, 1, 2, ... would hide an addressing bug."""
+    in_place = bool((ids[:used] == torch.arange(used)).all())
+    return ids.roll(1) if in_place else ids
 
 
 def _tail(randoms: Randoms, rows: int, width: int, tail: tuple[int, ...], blocks: int) -> torch.Tensor:

@@ -130,7 +130,7 @@ def table_padding(r: Randoms, s: Shape) -> Calls:
 
 
 def head_dims(r: Randoms, s: Shape) -> Calls:
-    """Any head size: the caller passes one of HEAD_DIMS_8 (or another) as head_dim."""
+    """Head sizes that fill no wave evenly (32, 80, 96, 100, 160, 192) and 64; the caller picks one."""
     lens = (1, 18) if s.row_kind != "prefill" else (8,)
     layouts = (Layout(), Layout(order="interleaved"))
     return [place(r, draft(r, s, requests_for(s.row_kind, lens)), layout=x, dead=NAN) for x in layouts]
@@ -333,11 +333,17 @@ def coverage(calls: Calls) -> dict[str, list[object]]:
         note("soft_cap", call.soft_cap)
         note("causal", call.causal)
         note("start of k (bytes past 16)", call.k_cache.data_ptr() % 16)
-        live = call.block_table[:, :1].flatten().tolist() if call.block_table.numel() else []
-        note("block table", "identity" if live == list(range(len(live))) and len(live) > 1 else "random")
+        live = _live_blocks(call, counts, lens)
+        note("block table", "identity" if live and live == list(range(len(live))) else "random")
     return {
         name: sorted(values, key=lambda value: (str(type(value)), value)) for name, values in seen.items()
     }
+
+
+def _live_blocks(call: AttentionCall, counts: list[int], lens: list[int]) -> list[int]:
+    """Block ids of the requests that own tokens, in the order of the tables."""
+    used = [-(-n // call.block_size) if count else 0 for n, count in zip(lens, counts, strict=True)]
+    return [block for row, n in enumerate(used) for block in call.block_table[row, :n].tolist()]
 
 
 def _row_kind(query_len: int, seq_len: int) -> str:
