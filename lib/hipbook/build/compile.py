@@ -73,10 +73,13 @@ def load(path: str | Path) -> CodeObject:
 def build_many(jobs: Sequence[BuildJob], workers: int | None = None) -> list[CodeObject]:
     """Build (source, arch, flags) jobs in parallel, in their order; the first failure ends it.
 
-    Shows a bar on a terminal, a plain line now and then elsewhere, and nothing when all are cached.
+    Shows a bar on a terminal, a plain line now and then elsewhere, and nothing when all are cached, or in
+    a notebook, whose outputs must not depend on what was cached.
     """
+    workers = workers or os.cpu_count() or 1
     unique = list(dict.fromkeys((str(source), arch, tuple(flags)) for source, arch, flags in jobs))
-    with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool, _progress() as progress:
+    with ThreadPoolExecutor(workers) as pool, _progress() as progress:
+        silent = progress.console.is_terminal or progress.console.is_jupyter
         task = progress.add_task("build", total=len(unique), start=True)
         futures = {pool.submit(build, *job): job for job in unique}
         pending, said = set(futures), 0
@@ -87,7 +90,7 @@ def build_many(jobs: Sequence[BuildJob], workers: int | None = None) -> list[Cod
                     future.result()
                 count = len(unique) - len(pending)
                 progress.update(task, completed=count)
-                if pending and not progress.console.is_terminal and count > said:
+                if pending and not silent and count > said:
                     progress.console.print(f"built {count} of {len(unique)} code objects")
                     said = count
         finally:
