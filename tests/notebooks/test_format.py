@@ -57,6 +57,10 @@ EDITS = {
         lambda n: n.cells[0].update(source="# A\n see /opt/rocm/bin"),
         "an absolute path: /opt/rocm",
     ),
+    "doubled backslash": (
+        lambda n: n.cells[0].update(source="# A\n $4 + \\\\log_2 t$"),
+        "a doubled backslash",
+    ),
     "no heading": (lambda n: n.cells.pop(0), "does not begin with a heading"),
     "two parameters cells": (
         lambda n: n.cells[3].metadata.update(tags=["parameters"]),

@@ -25,6 +25,7 @@ KERNELSPEC = {"display_name": "Python 3", "language": "python", "name": "python3
 # Two parts or more after a slash that starts a word: /home/a, /usr/lib/x, C:\Users. Not a/b, </td>, x://y.
 _ABSOLUTE_PATH = re.compile(r"(?<![\w.:/<>)\]*-])/(?:[\w.+-]+/)+[\w.+-]+|\b[A-Z]:\\\w+")
 _MAGIC = re.compile(r"^\s*(?:%|!|\?)|^\s*\w+\s*=\s*[!%]|\bget_ipython\(\)", re.MULTILINE)
+_DOUBLED = re.compile(r"\$[^$\n]*?(\\\\[a-zA-Z]+)")
 _NBVAL_COMMENT = re.compile(r"^\s*#\s*(?:NBVAL_|PYTEST_VALIDATE)", re.MULTILINE)
 _REFUSED_MIME = ("image/svg+xml", "application/vnd.jupyter.widget-view+json", "application/javascript")
 
@@ -151,6 +152,8 @@ def _cell_faults(cell: nbformat.NotebookNode) -> Iterator[str]:
         yield f"metadata of other tools: {', '.join(sorted(extra))}"
     if unknown := set(tags(cell)) - ALLOWED_TAGS:
         yield f"tag {sorted(unknown)[0]!r}; allowed are {', '.join(sorted(ALLOWED_TAGS))}"
+    if cell.cell_type == "markdown" and (found := _DOUBLED.search(cell.source)):
+        yield f"a doubled backslash in a formula: {found.group()}"
     if cell.cell_type == "raw":
         yield "a raw cell"
     if found := _ABSOLUTE_PATH.search(cell.source):

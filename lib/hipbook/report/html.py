@@ -15,6 +15,7 @@ from typing import Any
 
 import bleach
 import jinja2
+import latex2mathml.converter
 import nbformat
 from markupsafe import Markup
 from nbconvert import HTMLExporter
@@ -91,10 +92,20 @@ def notebook_body(notebook: nbformat.NotebookNode) -> Markup:
     return Markup(html.replace("<pre>", '<pre tabindex="0">'))  # long lines scroll, also by keyboard
 
 
+class _Prose(IPythonRenderer):
+    """Markdown with formulas as MathML, which browsers draw without a script."""
+
+    def inline_math(self, body: str) -> str:
+        return latex2mathml.converter.convert(body)
+
+    def block_math(self, body: str) -> str:
+        return f"<p>{latex2mathml.converter.convert(body, display='block')}</p>"
+
+
 @cache
 def _exporter() -> HTMLExporter:
     def prose(_context: object, source: str) -> str:
-        return MarkdownWithMath(renderer=IPythonRenderer(escape=True)).render(source)
+        return MarkdownWithMath(renderer=_Prose(escape=True)).render(source)
 
     exporter = HTMLExporter(template_name="basic", exclude_input_prompt=True, exclude_output_prompt=True)
     exporter.register_filter("markdown2html", jinja2.pass_context(prose))
@@ -243,7 +254,8 @@ def _render(folder: Path, out: Path) -> tuple[dict[str, Any], Record | None]:
     if outcome["record"]:
         record = records.read(folder / outcome["record"])
         run["record"] = f"records/{name}.html"
-        run["told"] = f"{len(record.verdicts)} verdicts, {len(record.facts)} figures"
+        run["question"] = run["question"] or record.question
+        run["told"] = f"verdicts {len(record.verdicts)}, figures {len(record.facts)}"
         shutil.copyfile(folder / outcome["record"], out / "records" / outcome["record"])
         back = f"../notebooks/{name}.html" if outcome["executed"] else ""
         (out / run["record"]).write_text(

@@ -39,7 +39,7 @@ def main_job(board: str = "", at_once: int = 2) -> int:
         begun=begun,
         ended=ended,
     )
-    folders = [out / CHECK, *(outcome.folder for outcome in outcomes)]
+    folders = [*(outcome.folder for outcome in outcomes), out / CHECK]
     rows = summary(_records_in(folders))
     from hipbook.report import html, tables
 
