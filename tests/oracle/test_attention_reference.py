@@ -12,7 +12,7 @@ from fake_board import FakeBoard
 from hipbook.ops.attention_call import AttentionCall
 from hipbook.ops.paged_attention import run_call
 from hipbook.oracle import attention_reference
-from hipbook.oracle.attention_reference import U, g, half_ulp
+from hipbook.oracle.attention_reference import U, g, half_ulp, rises
 from hipbook.oracle.drafts import Shape, draft, place, requests_for
 from hipbook.oracle.paged_attention import FAMILIES, compare, make, reference
 from hipbook.oracle.randoms import Randoms
@@ -163,6 +163,35 @@ def test_wrong_arithmetic_exceeds_the_bound(fault, out_dtype):
     assert max(over) > 1.5
 
 
+def longest_chain(values, slack):
+    """By dynamic programming over all pairs."""
+    best = []
+    for j, x in enumerate(values):
+        best.append(1 + max((best[i] for i in range(j) if values[i] < x + slack), default=0))
+    return max(best)
+
+
+@pytest.mark.parametrize("slack", [0.0, 1e-3, 0.05, 0.5, 10.0])
+def test_how_often_a_running_maximum_can_rise(slack):
+    for seed in range(4):
+        values = Randoms("chain", seed).uniform(120, least=0.0, most=1.0).double()
+        values[40:60] = values[40]  # ties
+        for row in (values, values.sort().values, values.sort(descending=True).values):
+            assert rises(row.numpy(), slack) == longest_chain(row.tolist(), slack)
+
+
+def test_one_key_of_4096_left_out_exceeds_the_bound():
+    """NMSE does not see it (2e-4 to 3e-4): the bound must."""
+    r = Randoms("long")
+    call = place(r, draft(r, Shape(head_dim=64, num_q_heads=2), [(1, 4096)]))
+    ref = reference(call)
+    shorter = reference(replace(call, window_left=4094))
+    result = compare(shorter.out.bfloat16(), ref)
+    assert result.worst_row_nmse < 5e-4
+    assert result.max_error_over_bound > 1
+    assert compare(ref.out.bfloat16(), ref).passed
+
+
 def test_a_smaller_bound_would_be_exceeded(monkeypatch):
     """The score term is needed: without it right arithmetic on scores of 1e4 fails."""
     call = make("rounding_extremes", 0, out_dtype=F)[2]
@@ -177,9 +206,9 @@ def test_both_regimes_of_the_bound():
     w = np.array([[0.5, 0.5]])
     v = np.array([[1.0], [3.0]])
     out = w @ v
-    small = attention_reference._row_error(w, np.full((1, 2), 1e-4), v, out)
+    small = attention_reference._row_error(w, np.full((1, 2), 1e-4), v, out, np.array([2]))
     assert small[0, 0] == pytest.approx(1e-4, rel=0.1)  # sum w |v - o| a = 1 * 1e-4
-    large = attention_reference._row_error(w, np.full((1, 2), 50.0), v, out)
+    large = attention_reference._row_error(w, np.full((1, 2), 50.0), v, out, np.array([2]))
     assert large[0, 0] == pytest.approx(1.0, rel=1e-4)  # the hull: max |v - o|
 
 

@@ -2,22 +2,25 @@
 
 The function is the contract's (ops/paged_attention.py), row by row, reading only live slots of the
 cache. The bound is per output value and holds for any arm that forms scores and P.V in f32 in any
-order, with any running maximum; it is derived here and nowhere else. u = 2^-24; g(K) = K u / (1 - K u).
+order, with running maxima over ascending keys. It is derived here and nowhere else, with u = 2^-24
+and g(K) = K u / (1 - K u).
 
 1. Scores. Each <q, k> is a sum of D products; scale, and log2(e) where it is folded in, cost up to
    three more roundings: |error of s_j| <= e_j = g(D + 3) |scale| sum |q k| (+ D 2^-149 |scale| for
    products that underflow). A soft cap is a contraction, and tanh has an absolute error of 8 u:
    e_j <- (e_j + 3 u |s_j|) sech^2((|s_j| - e_j) / cap) + 8 u cap.
 2. Weights. p_j = exp(s_j - m) carries a relative error of at most expm1(a_j),
-   a_j = e_j + 4 u (m - s_j) + 3 u (n + 2): the argument's roundings (rescaling telescopes, so the
+   a_j = e_j + 4 u (m - s_j) + 3 u (R + 2): the argument's roundings (rescaling telescopes, so the
    sum of |steps| of the running maximum is m - s_j), an exp of 1.5 ulp, and one more for each of at
-   most n + 2 rescales and merges. With w = softmax(s) and o the exact output, what the weights' errors do is
+   most R rescales and two merges. R is how often a running maximum can rise: an arm takes its keys,
+   or some of them, in ascending order, so no more often than the longest rising chain of scores
+   (errors of e_j considered). With w = softmax(s) and o the exact output, the weights' errors make
        sum w_j expm1(a_j) |v_j - o| / sum w_j exp(-a_j)        (small scores: first order)
    and never more than max_j |v_j - o|, o staying a mean of values   (large scores: the hull).
    The smaller of the two holds; the first takes over from the second near a_j = 1.
    Weights under 2^-126 may be flushed: n 2^-126 max_j |v_j - o| more.
-3. P.V and the division. At most 2 n + 16 roundings of a partial sum, in numerator and denominator:
-   g(2 n + 16) (sum w_j |v_j| + |o|), the mean taken with weights off by a_j; (n + 4) 2^-149 for
+3. P.V and the division. At most n + R + 16 roundings of a partial sum, in numerator and denominator:
+   g(n + R + 16) (sum w_j |v_j| + |o|), the mean taken with weights off by a_j; (n + 4) 2^-149 for
    underflow of the numerator.
 4. Output. Half an ulp of the output dtype at |o| + the error so far, subnormals included.
 
@@ -25,6 +28,7 @@ A row whose arithmetic is exact (one key; or 2^i equal keys with values whose su
 error before the last rounding: it must come out as the nearest output value, ties to even.
 """
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -37,9 +41,10 @@ SMALLEST_NORMAL, SMALLEST = 2.0**-126, 2.0**-149
 # significand bits and least normal exponent: an ulp at x is 2^(max(floor(log2 x), emin) - bits + 1)
 _FORMAT = {torch.bfloat16: (8, -126), torch.float16: (11, -14), torch.float32: (24, -126)}
 NMSE_GATE = 5e-4
+SHORT_ROW = 64  # up to here R = n is tight enough
 
 
-def g(k: float) -> float:
+def g(k: float | np.ndarray) -> float | np.ndarray:
     """Bound on the relative error of k successive f32 roundings."""
     return k * U / (1 - k * U)
 
@@ -134,7 +139,7 @@ def _row(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """One token: q [Hq, D], k and v [Hkv, n, D]. Returns out, error before rounding, exact."""
     heads, head_dim = q.shape
-    kv_heads, n, _ = k.shape
+    kv_heads = k.shape[0]
     scale, cap = float(np.float32(call.scale)), float(np.float32(call.soft_cap))
     grouped = q.reshape(kv_heads, -1, head_dim)
     score = scale * (grouped @ k.transpose(0, 2, 1))  # [Hkv, ratio, n]
@@ -148,14 +153,37 @@ def _row(
     w = np.exp(-below)
     w /= w.sum(axis=2, keepdims=True)
     out = w @ v  # [Hkv, ratio, D]
-    a = e + 4 * U * below + 3 * U * (n + 2)
-    error = np.stack([_row_error(w[h], a[h], v[h], out[h]) for h in range(kv_heads)])
+    rescales = _rescales(score, e)  # [Hkv, ratio]
+    a = e + 4 * U * below + 3 * U * (rescales[..., None] + 2)
+    error = np.stack([_row_error(w[h], a[h], v[h], out[h], rescales[h]) for h in range(kv_heads)])
     exact = np.broadcast_to(_exact_columns(k, v)[:, None, :], out.shape)
     error = np.where(exact, 0.0, error)
     return tuple(x.reshape(heads, head_dim) for x in (out, error, exact))
 
 
-def _row_error(w: np.ndarray, a: np.ndarray, v: np.ndarray, out: np.ndarray) -> np.ndarray:
+def _rescales(score: np.ndarray, e: np.ndarray) -> np.ndarray:
+    """R for each head, int [Hkv, ratio]: n for short rows, the longest rising chain for long ones."""
+    kv_heads, ratio, n = score.shape
+    if n <= SHORT_ROW:
+        return np.full((kv_heads, ratio), n)
+    rows, slack = score.reshape(-1, n), 2 * e.max(axis=2).reshape(-1)
+    return np.array([rises(row, s) for row, s in zip(rows, slack, strict=True)]).reshape(kv_heads, ratio)
+
+
+def rises(values: np.ndarray, slack: float) -> int:
+    """Most values, in order, of which each may pass for above the one before when errors up to half
+    of `slack` blur both."""
+    tails: list[float] = []  # tails[k]: least last value of a chain of more than k values; ascending
+    for x in values.tolist():
+        k = bisect_left(tails, x + slack)  # x continues every chain of up to k values
+        first = bisect_right(tails, x, 0, k)
+        tails[first : k + 1] = [x] * (k + 1 - first)
+    return len(tails)
+
+
+def _row_error(
+    w: np.ndarray, a: np.ndarray, v: np.ndarray, out: np.ndarray, rescales: np.ndarray
+) -> np.ndarray:
     """Steps 2 and 3 of the bound for one kv head: w, a [ratio, n], v [n, D], out [ratio, D]."""
     n = v.shape[0]
     apart = np.abs(v[None] - out[:, None])  # [ratio, n, D]
@@ -165,7 +193,7 @@ def _row_error(w: np.ndarray, a: np.ndarray, v: np.ndarray, out: np.ndarray) -> 
     weights = np.minimum(np.einsum("rn,rnd->rd", w * np.expm1(grown), apart) / floor, hull)
     weights += n * SMALLEST_NORMAL * hull
     mean = np.minimum((w * np.exp(grown)) @ np.abs(v) / floor, np.abs(v).max(axis=0))
-    sums = g(2 * n + 16) * (mean + np.abs(out) + weights)
+    sums = g(n + rescales[:, None] + 16) * (mean + np.abs(out) + weights)
     return weights + sums + (n + 4) * SMALLEST
 
 
