@@ -25,6 +25,7 @@ from hipbook.ops.attention_arms import ARMS, DECODE_HEAD_DIMS
 from hipbook.ops.attention_call import DTYPES, AttentionCall
 from hipbook.ops.attention_dispatch import choose_arm
 from hipbook.ops.paged_attention import run_call
+from hipbook.oracle.drafts import Shape
 from hipbook.oracle.families import HEAD_DIMS_8, RATIOS_10
 from hipbook.oracle.paged_attention import FAMILIES, Reference, compare, coverage, make, reference
 
@@ -168,7 +169,7 @@ class PagedAttentionChecks:
     def _shape_of(self, case: AttentionCase) -> AttentionCall:
         """A call without tokens or blocks that has the case's dtypes and extents."""
         heads, d = case.num_kv_heads, case.head_dim
-        cache = torch.empty(0, 1, heads, d, dtype=DTYPES[case.kv])
+        cache = torch.empty(0, Shape.block_size, heads, d, dtype=DTYPES[case.kv])
         q = torch.empty(0, heads * case.ratio, d, dtype=DTYPES[case.q])
         none = torch.empty(0, dtype=torch.int32)
         return AttentionCall(q, cache, cache, none[None], none, none, 1.0, out_dtype=DTYPES[case.out])
