@@ -13,7 +13,8 @@ import numpy as np
 from hipbook.emulator import generate, image, isa, native
 from hipbook.emulator.image import Descriptor, Image
 from hipbook.emulator.isa import Inst
-from hipbook.emulator.lower import CONSTANT, VGPR, Lowering, Record, Uncovered
+from hipbook.emulator.lower import lower
+from hipbook.emulator.operands import Context, Record, Uncovered
 from hipbook.emulator.semantics import memory
 from hipbook.emulator.semantics.native import BRANCHES
 from hipbook.errors import EmulatorError
@@ -71,21 +72,34 @@ def reachable(text: bytes, entries: list[int], family: str, what: str) -> list[I
             if inst.name in _ENDS:
                 break
             at += inst.size
-    return [found[at] for at in sorted(found)]
+    instructions = [found[at] for at in sorted(found)]
+    for inst, after in zip(instructions, instructions[1:], strict=False):
+        if inst.at + inst.size > after.at:
+            raise EmulatorError(f"{what} jumps into the middle of {inst.name} at {inst.at:#x}")
+    return instructions
 
 
 def _entries(image_: Image, entry: int, family: str, what: str) -> tuple[list[int], bool]:
-    """Where execution may start: the kernel and, when it jumps through registers, every function."""
+    """Where execution may start. A kernel that jumps through registers (calls, jump tables) may get anywhere
+    in its own code and in that of any function that is no kernel."""
     instructions = reachable(image_.text, [entry], family, what)
     if not any(inst.name in _INDIRECT for inst in instructions):
         return [entry], False
-    kernels = {descriptor.entry for descriptor in image_.descriptors.values()}
-    functions = [
-        address - image_.text_address
-        for address, size in image_.functions.values()
-        if size and address not in kernels and 0 <= address - image_.text_address < len(image_.text)
-    ]
-    return [entry, *functions], True
+    others = {d.entry - image_.text_address for d in image_.descriptors.values()} - {entry}
+    entries = [entry]
+    for address, size in image_.functions.values():
+        start = address - image_.text_address
+        if start in others:
+            continue
+        at, end = max(0, start), min(start + size, len(image_.text))
+        while at < end:
+            try:
+                inst = isa.decode(image_.text, at, family)
+            except isa.Undecodable:
+                break
+            entries.append(at)
+            at += inst.size
+    return entries, True
 
 
 def _leaders(instructions: list[Inst], entries: list[int]) -> set[int]:
@@ -109,7 +123,7 @@ def prepare(image_: Image, name: str, family: str) -> Kernel:
     entries, indirect = _entries(image_, entry, family, what)
     instructions = reachable(image_.text, entries, family, what)
     leaders = _leaders(instructions, entries)
-    lowering = Lowering(image.CODE_BASE + image_.text_address, family)
+    context = Context(image.CODE_BASE + image_.text_address, family)
     records: list[Record] = []
     instruction_of: list[int] = []
     counted_at = np.zeros(len(instructions), dtype=np.int64)
@@ -126,7 +140,7 @@ def prepare(image_: Image, name: str, family: str) -> Kernel:
             in_block = False
             start_of[inst.at] = len(records)
         try:
-            lowered = lowering.lower(inst)
+            lowered = lower(context, inst)
         except Uncovered as error:
             uncovered.append(f"{inst.name} at {inst.at:#x} ({error})")
             continue
@@ -154,7 +168,7 @@ def prepare(image_: Image, name: str, family: str) -> Kernel:
         _emit(records, instruction_of, [Record("NOP")], pending[0])
         counted_at[pending] = len(records) - 1
     _emit(records, instruction_of, [Record("S_TRAP", offset=0xFFFF)], len(instructions) - 1)  # ran off the end
-    return _link(image_, name, descriptor, instructions, records, instruction_of, counted_at, start_of, lowering, entry)
+    return _link(image_, name, descriptor, instructions, records, instruction_of, counted_at, start_of, context, entry)
 
 
 def _emit(records: list[Record], instruction_of: list[int], new: list[Record], n: int) -> None:
@@ -171,7 +185,7 @@ def _link(
     instruction_of: list[int],
     counted_at: np.ndarray,
     start_of: dict[int, int],
-    lowering: Lowering,
+    context: Context,
     entry: int,
 ) -> Kernel:
     packed = np.zeros(len(records), RECORD)
@@ -199,7 +213,7 @@ def _link(
     bad = library.emu_link(packed.ctypes.data_as(ctypes.c_void_p), len(packed))
     if bad:
         raise EmulatorError(f"kernel {name!r}: record {bad - 1} has no handler")
-    pool = np.repeat(np.array(lowering.pool.values or [0], np.uint32)[:, None], 32, axis=1)
+    pool = np.repeat(np.array(context.pool.values or [0], np.uint32)[:, None], 32, axis=1)
     aligned = np.zeros(pool.nbytes + 64, np.uint8)
     shift = -aligned.ctypes.data % 64
     constants = aligned[shift : shift + pool.nbytes].view(np.uint32).reshape(pool.shape)
@@ -234,6 +248,3 @@ def _ordered(instructions: list[Inst]) -> bool:
         if op.ordered or inst.bits(54, 52) & 1:
             return True
     return False
-
-
-__all__ = ["CONSTANT", "RECORD", "VGPR", "Kernel", "prepare", "reachable"]

@@ -13,7 +13,7 @@ from hipbook.build.code_object import KernelArg, KernelFacts
 from hipbook.emulator import image, native
 from hipbook.emulator.image import Image
 from hipbook.emulator.kernel import Kernel
-from hipbook.emulator.lower import PRIVATE_BASE, SHARED_BASE
+from hipbook.emulator.operands import PRIVATE_BASE, SHARED_BASE
 from hipbook.emulator.memory_map import READ, WRITE, CView, MemoryMap
 from hipbook.errors import BadArgument, EmulatorError
 

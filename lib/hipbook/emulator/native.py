@@ -120,5 +120,6 @@ def library() -> ctypes.CDLL:
     lib.emu_finish.argtypes, lib.emu_finish.restype = [ctypes.c_void_p, ctypes.c_int], ctypes.c_int
     lib.emu_reserve.argtypes, lib.emu_reserve.restype = [ctypes.c_uint64], ctypes.c_void_p
     lib.emu_release.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
+    lib.emu_run_wave.argtypes, lib.emu_run_wave.restype = [ctypes.c_void_p] * 4, ctypes.c_int
     lib.emu_unwritten.argtypes, lib.emu_unwritten.restype = [ctypes.c_void_p], ctypes.c_uint64
     return lib

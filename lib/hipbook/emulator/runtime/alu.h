@@ -192,7 +192,9 @@ INLINE int subnormal_f32(f32 x) { return x != 0.0f && exponent_f32(x) == 0; }
 INLINE int subnormal_f64(f64 x) { return x != 0.0 && exponent_f64(x) == 0; }
 
 // ---- division: V_DIV_SCALE keeps the Newton steps in range, V_DIV_FMAS undoes it, V_DIV_FIXUP settles the
-// special cases. a: the operand to scale, b: denominator, c: numerator ----
+// special cases. a: the operand to scale, b: denominator, c: numerator. Where AMD's pseudo-code cannot give an
+// IEEE quotient it is corrected, each with a test: a huge denominator of a tiny quotient is scaled down, not up;
+// the factor of V_DIV_FMAS is 2**64 either way; an estimate that overflowed to NaN is infinity ----
 INLINE f32 div_scale_f32(f32 a, f32 b, f32 c, u32 *vcc) {
   *vcc = 0;
   if (c == 0.0f || b == 0.0f) return NAN;
@@ -201,7 +203,7 @@ INLINE f32 div_scale_f32(f32 a, f32 b, f32 c, u32 *vcc) {
   // 1 / b and c / b as the hardware estimates them: by exponents
   f64 inverse = 1.0 / (f64)b, quotient = (f64)c / (f64)b;
   int inverse_tiny = fabs(inverse) < 0x1p-126 && inverse != 0.0, quotient_tiny = fabs(quotient) < 0x1p-126;
-  if (inverse_tiny && quotient_tiny) return *vcc = 1, a == b ? ldexp_f32(a, 64) : a;
+  if (inverse_tiny && quotient_tiny) return *vcc = 1, a == b ? ldexp_f32(a, -64) : a;
   if (inverse_tiny) return ldexp_f32(a, -64);
   if (quotient_tiny) return *vcc = 1, a == c ? ldexp_f32(a, 64) : a;
   if (exponent_f32(c) <= 23) return ldexp_f32(a, 64);
@@ -213,14 +215,14 @@ INLINE f64 div_scale_f64(f64 a, f64 b, f64 c, u32 *vcc) {
   if (exponent_f64(c) - exponent_f64(b) >= 768) return *vcc = 1, a == b ? ldexp(a, 128) : a;
   if (subnormal_f64(b)) return ldexp(a, 128);
   int inverse_tiny = subnormal_f64(1.0 / b), quotient_tiny = subnormal_f64(c / b);
-  if (inverse_tiny && quotient_tiny) return *vcc = 1, a == b ? ldexp(a, 128) : a;
+  if (inverse_tiny && quotient_tiny) return *vcc = 1, a == b ? ldexp(a, -128) : a;
   if (inverse_tiny) return ldexp(a, -128);
   if (quotient_tiny) return *vcc = 1, a == c ? ldexp(a, 128) : a;
   if (exponent_f64(c) <= 53) return ldexp(a, 128);
   return a;
 }
-// The scale of V_DIV_FMAS undoes whichever operand V_DIV_SCALE scaled: up when the numerator is in the upper
-// half of the exponent range, down when it was scaled up (EMULATOR.md: 2**64, not the 2**32 of the tables).
+// The quotient estimate c tells which operand V_DIV_SCALE scaled: a large one wants its denominator's factor
+// back, a small one its numerator's.
 INLINE f32 div_fmas_f32(f32 a, f32 b, f32 c, u32 vcc) {
   f32 y = fmaf(a, b, c);
   if (!vcc) return y;
@@ -244,6 +246,7 @@ INLINE f64 div_fmas_f64(f64 a, f64 b, f64 c, u32 vcc) {
     if (b == zero || ac == inf) r = inf;                                                          \
     else if (ab == inf || c == zero) r = zero;                                                    \
     else if (underflow) r = zero;                                                                 \
+    else if (a != a) r = inf;                                                                     \
     else r = AS(T, (U)(AS(U, a) & ~top));                                                         \
     return AS(T, (U)(AS(U, r) | sign));                                                           \
   }
