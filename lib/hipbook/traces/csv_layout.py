@@ -4,11 +4,10 @@ Drift is permanent: columns are matched without regard to case, known renamings 
 nobody knows is ignored and named in the log.
 """
 
-import csv
 import re
 
 from hipbook.traces import schema
-from hipbook.traces.csv_rows import Field, Layout
+from hipbook.traces.csv_rows import Field, Layout, fields_of
 from hipbook.traces.trace import TraceError
 
 # Files the profiler writes that hold no table of ours: recognised, so that a folder that holds
@@ -38,7 +37,7 @@ _V1_KNOWN = {
 
 
 def header_fields(line: str) -> list[str]:
-    return [name.strip() for name in next(csv.reader([line]), [])]
+    return [name.strip() for name in fields_of(line)]
 
 
 def domain_of(file_name: str) -> str:

@@ -20,7 +20,7 @@ import polars as pl
 
 from hipbook.traces import schema
 from hipbook.traces.agents import agent_table
-from hipbook.traces.csv_blocks import parse_block
+from hipbook.traces.csv_blocks import parse_block, sentinel
 from hipbook.traces.csv_layout import (
     dialect_of,
     domain_of,
@@ -119,7 +119,8 @@ class _CsvFile:
     # --- blocks ---------------------------------------------------------------------------------
 
     def _blocks(self, handle: BinaryIO) -> Iterator[tuple[bytes, bool]]:
-        """(whole lines, is it the last block). The last block may end without a newline."""
+        """(sentinel and whole lines, is it the last block). The last may end without a newline."""
+        first = sentinel(self.layout)
         tail = b""
         while True:
             try:
@@ -133,18 +134,18 @@ class _CsvFile:
                 tail, data = b"", (tail + data).replace(b"\r\n", b"\n")
             cut = data.rfind(b"\n") + 1
             if cut:
-                yield tail + data[:cut], False
+                yield b"".join((first, tail, memoryview(data)[:cut])), False
                 tail = data[cut:]
             else:
                 tail += data
-        yield tail, True
+        yield first + tail, True
 
     def _read_blocks(self, handle: BinaryIO) -> None:
         waiting: deque[tuple[bytes, bool, Future]] = deque()
-        leftover = b""
+        leftover, seen = b"", {}
         with ThreadPoolExecutor(WORKERS) as pool:
             for block, last in self._blocks(handle):
-                waiting.append((block, last, pool.submit(parse_block, block, self.layout, self.wanted)))
+                waiting.append((block, last, pool.submit(parse_block, block, self.layout, self.wanted, seen)))
                 if len(waiting) > WORKERS:
                     leftover = self._take(*waiting.popleft(), leftover)
             while waiting:
@@ -161,6 +162,7 @@ class _CsvFile:
     def _take(self, block: bytes, last: bool, future: Future, leftover: bytes) -> bytes:
         """Add one block's rows; returns the bytes of a row that goes on in the next block."""
         frame = future.result()
+        block = block[len(sentinel(self.layout)) :] if frame is None or leftover or last else block
         self.cut_tail = last and bool(block)
         if frame is not None and not leftover:
             lines = frame.height

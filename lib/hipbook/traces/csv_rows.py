@@ -92,17 +92,33 @@ class Layout:
         """The line's fields with their outer quotes taken off, or None when the count is wrong."""
         count = len(self.fields)
         if self.text_at is None:
-            values = next(csv.reader([line]), [])
+            values = fields_of(line)
             return values if len(values) == count else None
         left = line.split(",", self.text_at)
         if len(left) != self.text_at + 1:
             return None
         right = left[-1].rsplit(",", count - self.text_at - 1)
-        if len(right) != count - self.text_at:
+        if len(right) != count - self.text_at or not _whole_text(right[0]):
             return None
         values = [unquote(value) for value in left[:-1] + right]
         values[self.text_at] = unescape(right[0])
         return values
+
+
+def fields_of(line: str) -> list[str]:
+    """The line by the ordinary rules of CSV; a line that breaks them is split at its commas."""
+    try:
+        return next(csv.reader([line]), [])
+    except csv.Error:
+        return line.split(",")
+
+
+def _whole_text(raw: str) -> bool:
+    """Whether the free text is quoted at both ends, or not at all and then without a comma: anything else
+    is a line with a field too many or too few, whose values stand in the wrong places."""
+    if raw.startswith('"') or raw.endswith('"'):
+        return len(raw) >= 2 and raw[0] == raw[-1] == '"'
+    return "," not in raw
 
 
 def unquote(value: str) -> str:
@@ -212,7 +228,7 @@ def _row_at(
                 return 0, {}, ""
     if values:
         return 1, {}, reason
-    found = len(next(csv.reader([line]), []))
+    found = len(fields_of(line))
     last = at_end and start == len(lines) - 1
     if found < len(layout.fields) or last:
         return 1, {}, f"cut {'last ' if last else ''}line (fewer fields than the header)"

@@ -110,9 +110,10 @@ def _reader_of(path: Path, source: str) -> Reader | None:
         if kind == "kineto":
             return lambda file, name, times: read_kineto(file, name)
         return None
-    if b"\0" in head[:512] and head[:2] not in (b"\xff\xfe", b"\xfe\xff"):
+    first = lines.split(b"\n")[0]
+    if b"\0" in first and head[:2] not in (b"\xff\xfe", b"\xfe\xff"):
         return None
-    names = csv_layout.header_fields(lines.split(b"\n")[0].decode("utf-8", "replace").strip())
+    names = csv_layout.header_fields(first.decode("utf-8", "replace").strip())
     named = csv_layout.domain_of(source) in csv_layout.OWN_DOMAINS
     if csv_layout.table_of(source, names) is None and not named:
         return None
