@@ -13,6 +13,7 @@ def mount(app: typer.Typer) -> None:
     app.add_typer(claims_app, name="claims")
     app.command()(compare)
     app.command()(calibrate)
+    app.command("near-ties")(near_ties)
 
 
 @claims_app.command("list")
@@ -86,3 +87,28 @@ def calibrate(
     from hipbook.measure.calibration import report
 
     report(sessions=sessions, seed=seed, say=typer.echo)
+
+
+def near_ties(
+    base: Annotated[str, typer.Option(help="The arm a default has now.")] = "online",
+    new: Annotated[str, typer.Option(help="The arm it would flip to.")] = "decode_gqa",
+    board: Annotated[str, typer.Option(help="A name from `hipbook boards`.")] = "",
+    tokens: Annotated[int, typer.Option(min=1, help="Tokens to compare; 60 a seeded model.")] = 300,
+    write_golden: Annotated[
+        bool, typer.Option("--write-golden", help="Keep this run's tokens as both arms' goldens.")
+    ] = False,
+) -> None:
+    """Greedy tokens of two arms: margins, flips, distributions, goldens, and whether a default may flip."""
+    from hipbook import boards
+    from hipbook.measure import tie_study
+    from hipbook.report import tables
+
+    where = boards.get(board or None)
+    found = tie_study.study(base, new, where, tokens=tokens)
+    if write_golden:
+        seeds = range(-(-tokens // tie_study.STEPS))
+        typer.echo(f"wrote {tie_study.write_goldens(found, where, seeds)}")
+        found = tie_study.study(base, new, where, tokens=tokens)
+    typer.echo(tables.text(found.rows()))
+    typer.echo(f"a default {found.gate}")
+    raise typer.Exit(not found.gate.may_flip)

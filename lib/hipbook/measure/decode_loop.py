@@ -43,11 +43,12 @@ class Model:
 
 @dataclass(frozen=True)
 class Decode:
-    """What a decode gave: the tokens fed, and logits with their error bound [steps, VOCABULARY] (float64)."""
+    """What a decode gave, step by step."""
 
     tokens: tuple[int, ...]  # chosen or forced, one a step
-    logits: np.ndarray
-    error: np.ndarray
+    logits: np.ndarray  # float64 [steps, VOCABULARY]
+    error: np.ndarray  # bound on |logits - exact|, the same shape
+    outputs: bytes  # the attention's own bf16 outputs, step after step: for byte identity
 
 
 def make_model(
@@ -101,19 +102,20 @@ def decode(
         raise BadArgument("forced", len(forced), f"one token a step, {steps} steps")
     cache_shape = (model.block_table.shape[1], model.block_size, model.num_kv_heads, model.head_dim)
     caches = [torch.full(cache_shape, float("nan"), dtype=torch.bfloat16) for _ in range(2)]
-    fed, chosen, logits, errors = list(prompt), [], [], []
+    fed, chosen, logits, errors, outputs = list(prompt), [], [], [], []
     for place, token in enumerate(fed):
         _store(model, caches, place, token)
     for step in range(steps):
         call = _call(model, caches, len(fed), fed[-1])
-        out = _flat(attend(call))
-        logits.append(model.embedding[fed[-1]] @ model.skip + out @ model.output)
+        out = attend(call)
+        outputs.append(out.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+        logits.append(model.embedding[fed[-1]] @ model.skip + _flat(out) @ model.output)
         errors.append(_flat(bound(call)) @ np.abs(model.output))
         token = int(forced[step]) if forced is not None else int(greedy(logits[-1][None])[0])
         chosen.append(token)
         _store(model, caches, len(fed), token)
         fed.append(token)
-    return Decode(tuple(chosen), np.array(logits), np.array(errors))
+    return Decode(tuple(chosen), np.array(logits), np.array(errors), b"".join(outputs))
 
 
 def _store(model: Model, caches: list[torch.Tensor], place: int, token: int) -> None:

@@ -127,9 +127,10 @@ def _citations(claim: Claim, root: Path) -> list[str]:
 def _record(cited: RecordCited, root: Path) -> Record:
     """The record cited, once everything about it holds; BadRecord naming what does not."""
     path = root / cited.path
-    if not path.resolve().is_relative_to(root.resolve()):
+    if not path.resolve().is_relative_to(root.resolve() / "data"):
         raise store.BadRecord(
-            f"{cited.path}: outside the tree; a record a claim stands on is a file in it (T16)"
+            f"{cited.path}: not under data/; a record that a claim stands on is a file in the tree, "
+            "not of one run's folder (T16)"
         )
     if not path.is_file():
         raise store.BadRecord(f"{cited.path}: no such record in the tree")
