@@ -37,7 +37,7 @@ lint: setup
 	@$(PY) -m hipbook notebooks check
 
 bench: setup
-	@$(PY) -m hipbook bench
+	@$(PY) bench/emulator.py
 
 notebooks: setup
 	@$(PY) -m hipbook notebooks execute

@@ -237,13 +237,13 @@ def test_hipbook_claims_check_fails_by_name(tmp_path, hipbook, monkeypatch):
     (tmp_path / "a.toml").write_text(
         '[[claim]]\nid = "lost"\nsentence = "s"\nstatus = "measured"\ndate = 2026-09-01\nsource = "x"\n'
         'not_claimed = ["y"]\n'
-        'records = [{ path = "gone.record.json", subject = "s", word = "FASTER", '
+        'records = [{ path = "data/gone.record.json", subject = "s", word = "FASTER", '
         f'binary = "{BINARY}" }}]\n'
     )
     monkeypatch.setattr("hipbook.records.claims.folder", lambda: tmp_path)
     failed = hipbook("claims", "check")
     assert failed.exit_code == 1
-    assert "FAIL lost: gone.record.json: no such record in the tree" in failed.output
+    assert "FAIL lost: data/gone.record.json: no such record in the tree" in failed.output
 
 
 def test_hipbook_calibrate(hipbook):

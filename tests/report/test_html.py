@@ -58,7 +58,8 @@ def site(make_notebook, tiny_cells, tmp_path) -> Path:
     )
     notebook = nbformat.read(good, as_version=4)
     notebook.cells.insert(
-        0, nbformat.v4.new_markdown_cell(f"# Does it run?\n\n{EVIL}\n\n$4 + \\log_2 t$\n\n|a|b|\n|-|-|\n|1|2|")
+        0,
+        nbformat.v4.new_markdown_cell(f"# Does it run?\n\n{EVIL}\n\n$4 + \\log_2 t$\n\n|a|b|\n|-|-|\n|1|2|"),
     )
     nbformat.write(notebook, good)
     bad = make_notebook((cells["parameters"], "parameters"), f"raise ValueError({EVIL!r})", name="bad")

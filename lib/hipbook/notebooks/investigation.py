@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from hipbook import records
-from hipbook.errors import BadArgument, HipbookError
+from hipbook.errors import BadArgument, BuildError, HipbookError
 from hipbook.notebooks import parameters as cell
 from hipbook.records import environment
 from hipbook.records.schema import (
@@ -205,11 +205,15 @@ class Investigation:
         return f"{len(failing)} checks failed; first {failing[0]}"
 
     def _toolchain(self) -> str | None:
-        if not self._code_objects or self.board is None:
+        """The compiler behind this board's code, also where the run kept no binary."""
+        if self.board is None:
             return None
         from hipbook.build import toolchain_identity
 
-        return toolchain_identity(self.board.arch)
+        try:
+            return toolchain_identity(self.board.arch)
+        except BuildError:
+            return None
 
 
 def begin(namespace: dict[str, Any], name: str, question: str) -> Investigation:

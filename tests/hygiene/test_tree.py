@@ -1,0 +1,77 @@
+"""The tree as a whole: formatted, linted, layered."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hipbook import paths
+
+ROOT = paths.root()
+BIN = Path(sys.executable).parent
+
+
+def run(*command: str | Path) -> subprocess.CompletedProcess:
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("arguments", [("check", "."), ("format", "--check", ".")])
+def test_ruff(arguments):
+    done = run(sys.executable, "-m", "ruff", *arguments)
+    assert done.returncode == 0, done.stdout
+
+
+def test_clang_format():
+    files = run("git", "ls-files", "*.hip", "*.h", "*.c").stdout.splitlines()
+    assert len(files) > 0
+    done = run(BIN / "clang-format", "--dry-run", "--Werror", *files)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+# Imports go one way: notebooks, then cli, sweep and report, then measure, records and traces, then ops and
+# oracle, then boards, then build and emulator. (importer, imported) that would turn back:
+FORBIDDEN = {
+    ("ops", "oracle"), ("ops", "traces"), ("oracle", "traces"), ("emulator", "ops"), ("emulator", "boards"),
+    ("build", "emulator"), ("build", "boards"), ("boards", "ops"), ("boards", "oracle"),
+    ("measure", "report"), ("records", "report"), ("traces", "report"), ("ops", "measure"),
+    ("oracle", "measure"), ("measure", "notebooks"), ("records", "notebooks"), ("records", "sweep"),
+    ("oracle", "checks"), ("ops", "checks"), ("errors", "paths"), ("ops", "records"), ("boards", "records"),
+}  # fmt: skip
+
+
+def imported(path: Path) -> set[str]:
+    """The parts of hipbook a module imports, anywhere in it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module == "hipbook":
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("hipbook."):
+            found.add(node.module.split(".")[1])
+        elif isinstance(node, ast.Import):
+            found |= {a.name.split(".")[1] for a in node.names if a.name.startswith("hipbook.")}
+    return found
+
+
+def test_imports_go_one_way():
+    wrong = []
+    for path in (ROOT / "lib" / "hipbook").rglob("*.py"):
+        own = path.relative_to(ROOT / "lib" / "hipbook").parts[0].removesuffix(".py")
+        wrong += [
+            f"{path.name} of {own} imports {other}" for other in imported(path) if (own, other) in FORBIDDEN
+        ]
+    assert wrong == []
+
+
+def test_help_is_quick_because_nothing_heavy_is_imported():
+    heavy = ("torch", "numpy", "pandas", "polars", "scipy", "pydantic")
+    code = f"import sys, hipbook.cli\nprint([m for m in {heavy} if m in sys.modules])"
+    assert run(sys.executable, "-c", code).stdout.strip() == "[]"
+
+
+def test_commit_messages_and_files_name_no_machinery():
+    """Nothing in the tree tells how it is worked on, or where."""
+    words = "|".join(("/work" + "/main", "/root/" + r"\.", "co-authored" + "-by"))
+    found = run("git", "grep", "-lIiE", words, "--", ":!LICENSE")
+    assert found.stdout == ""
