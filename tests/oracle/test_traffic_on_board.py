@@ -7,12 +7,13 @@ import torch
 
 from hipbook import boards
 from hipbook.ops.attention_call import DTYPES
-from hipbook.ops.paged_attention import ARMS, run_call
+from hipbook.ops.paged_attention import run_call
 from hipbook.oracle import traffic
 from hipbook.oracle.drafts import Shape, draft, place
 from hipbook.oracle.paged_attention import compare, make, reference
 from hipbook.oracle.randoms import Randoms
 
+THREE = ("online", "decode", "decode_gqa")
 BOARD = boards.get(boards.DEFAULT)
 
 
@@ -41,7 +42,7 @@ def test_barriers_per_key(d, slope):
             assert traffic.barriers_slope([barriers(arm, n, head_dim=d) for n in (keys, keys + 1)]) == 0
 
 
-@pytest.mark.parametrize("arm", ARMS)
+@pytest.mark.parametrize("arm", THREE)
 @pytest.mark.parametrize(
     ("d", "kv", "ratio"),
     [(64, "bf16", 2), (128, "bf16", 2), (128, "f32", 4), (256, "f16", 16), (512, "bf16", 6), (512, "f32", 1)],
@@ -55,7 +56,7 @@ def test_bytes_and_lanes(arm, d, kv, ratio):
     assert seen.buffers["out"].bytes_written == call.q.numel() * 2
 
 
-@pytest.mark.parametrize("arm", ARMS)
+@pytest.mark.parametrize("arm", THREE)
 @pytest.mark.parametrize("family", ["empty_rows", "windows", "mixed_batch", "few_keys", "block_sizes"])
 def test_bytes_and_lanes_of_whole_batches(arm, family):
     for kind in ("decode", "prefill"):
@@ -72,7 +73,7 @@ def test_bytes_and_lanes_of_whole_batches(arm, family):
 def test_the_floor_is_met_by_the_fused_arm_alone():
     call = decode_call(50)
     read = {}
-    for arm in ARMS:
+    for arm in THREE:
         buffers = run(arm, call).counters.buffers
         read[arm] = buffers["k_cache"].bytes_read + buffers["v_cache"].bytes_read
     floor = traffic.floor_bytes(call)

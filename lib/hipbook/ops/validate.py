@@ -31,7 +31,7 @@ def tensor(
         raise BadArgument(f"{name}.shape", tuple(value.shape), f"must have {rank} dimensions")
     if value.layout is not torch.strided:
         raise BadArgument(f"{name}.layout", value.layout, "must be a strided tensor")
-    if value.device != device:
+    if value.device.type != device.type or device.index not in (None, value.device.index):
         raise BadArgument(
             f"{name}.device",
             str(value.device),
