@@ -40,7 +40,7 @@ DRIFT_P = 0.01
 
 # Distance between the means of the two best clusters, in standard deviations within them, from which a
 # sample counts as bimodal. Simulated: 12 normal values exceed 6 in 1 % of samples, 18 in 0.1 %; 12 uniform
-# ones (the other innocent shape) in 4 %. It costs 4.5 % of sessions of 4 runs a side their word, 0.4 % of 6.
+# ones (the other innocent shape) in 5 %. It costs 4.5 % of sessions of 4 runs a side their word, 0.4 % of 6.
 MODE_DISTANCE = 6.0
 
 # A mode holds at least this share of the values; fewer are outliers, which have their own classes.
@@ -94,7 +94,7 @@ UNSETTLED_SHARE = 0.10
 # --- stability of a quoted figure (T5) ---------------------------------------------------------
 
 # (max - min) / median of repetitions above which one figure may not stand for them. The reports' stable
-# series hold to 0.8 .. 5.2 %, the unstable ones have 31 % and 64 %.
+# series hold to 0.8 .. 5.1 %, the unstable ones have 31 % and 64 %.
 SPREAD_LIMIT = 0.10
 
 # --- bounds (R11) ------------------------------------------------------------------------------
@@ -131,5 +131,6 @@ KL_LIMIT_NATS = 1e-3
 TOP_K = 8
 TOP_K_AGREEMENT = 0.98
 
-# Tokens behind a distributional gate: with fewer, a rare divergence (1 in 100) is likely not seen at all.
+# Tokens behind a distributional gate: a divergence in 1 token of 100 escapes 300 of them with a chance of 5 %
+# (0.99^300).
 MIN_TOKENS_FOR_FLIP = 300
