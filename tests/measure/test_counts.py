@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+
 from hipbook.errors import BadArgument
 from hipbook.measure.counts import (
     CountWord,
