@@ -1,8 +1,9 @@
-"""Lanes talking to lanes, LDS, global, scratch and scalar memory, atomics, matrices: one instruction at a time."""
+"""Lanes talking to lanes, every kind of memory, atomics, matrices: one instruction at a time."""
 
 import numpy as np
 import pytest
 from gfx_assembler import code
+
 from hipbook.emulator.single import EXEC, MEMORY, VCC, State, run
 from hipbook.errors import EmulatorError, KernelFault
 
@@ -23,7 +24,8 @@ def test_readlane_writelane_readfirstlane():
     state = fresh(v1=LANE * 10, s2=5, s3=77)
     state.s[EXEC] = 0xFFFFFF00
     run(code("v_readfirstlane_b32 s10, v1", "v_readlane_b32 s11, v1, 37", "v_readlane_b32 s12, v1, s2",
-             "v_writelane_b32 v1, s3, 4", "s_mov_b32 exec_lo, 0", "v_readfirstlane_b32 s13, v1"), state)  # fmt: skip
+             "v_writelane_b32 v1, s3, 4", "s_mov_b32 exec_lo, 0", "v_readfirstlane_b32 s13, v1"),
+             state)  # fmt: skip
     assert [int(x) for x in state.s[10:14]] == [80, 50, 50, 0]
     assert int(state.v[1][4]) == 77
 
@@ -38,7 +40,14 @@ def test_mbcnt():
 
 def test_permlane16():
     state = fresh(v1=LANE, s2=0x76543210, s3=0xFEDCBA98, s4=0x0, s5=0x0)
-    run(code("v_permlane16_b32 v2, v1, s2, s3", "v_permlanex16_b32 v3, v1, s2, s3", "v_permlanex16_b32 v4, v1, s4, s5"), state)
+    run(
+        code(
+            "v_permlane16_b32 v2, v1, s2, s3",
+            "v_permlanex16_b32 v3, v1, s2, s3",
+            "v_permlanex16_b32 v4, v1, s4, s5",
+        ),
+        state,
+    )
     assert state.v[2].tolist() == LANE.tolist()
     assert state.v[3].tolist() == (LANE ^ 16).tolist()
     assert state.v[4].tolist() == [16] * 16 + [0] * 16
@@ -61,7 +70,10 @@ def test_dpp16(control):
     sources = [DPP[control](i) for i in range(32)]
     for bound, absent in ((0, 1000), (1, 0)):
         state = fresh(v0=1000, v1=LANE + 50)
-        run(code(f"v_mov_b32_dpp v0, v1 {control} row_mask:0xf bank_mask:0xf" + " bound_ctrl:1" * bound), state)
+        run(
+            code(f"v_mov_b32_dpp v0, v1 {control} row_mask:0xf bank_mask:0xf" + " bound_ctrl:1" * bound),
+            state,
+        )
         assert state.v[0].tolist() == [absent if s is None else s + 50 for s in sources], control
 
 
@@ -71,7 +83,8 @@ def test_dpp_masks_inactive_sources_and_modifiers():
     assert state.v[0].tolist() == [18 if i >= 16 and i % 16 // 4 in (0, 2) else 7 for i in range(32)]
     state = fresh(v0=7, v1=LANE)
     state.s[EXEC] = 0xFFFFFFFE
-    run(code("v_mov_b32_dpp v0, v1 row_share:0 row_mask:0xf bank_mask:0xf", "v_mov_b32_dpp v2, v1 row_share:0 row_mask:0xf"
+    run(code("v_mov_b32_dpp v0, v1 row_share:0 row_mask:0xf bank_mask:0xf",
+        "v_mov_b32_dpp v2, v1 row_share:0 row_mask:0xf"
              " bank_mask:0xf fi:1"), state)  # fmt: skip
     assert state.v[0].tolist() == [7] * 16 + [16] * 16  # lane 0 is inactive: no source for row 0
     assert state.v[2].tolist() == [0] * 16 + [16] * 16
@@ -101,7 +114,10 @@ def test_dpp_compare_and_e64():
 def test_permutes_through_lds_hardware():
     state = fresh(v1=(LANE * 7 % 32) * 4, v2=LANE + 100, v3=0)
     state.s[EXEC] = 0xFFFFFFF0
-    run(code("ds_bpermute_b32 v3, v1, v2", "ds_permute_b32 v4, v1, v2", "ds_bpermute_fi_b32 v5, v1, v2"), state)
+    run(
+        code("ds_bpermute_b32 v3, v1, v2", "ds_permute_b32 v4, v1, v2", "ds_bpermute_fi_b32 v5, v1, v2"),
+        state,
+    )
     active = range(4, 32)
     assert [int(state.v[3][i]) for i in active] == [0 if i * 7 % 32 < 4 else i * 7 % 32 + 100 for i in active]
     pushed = {i * 7 % 32: i + 100 for i in active}
@@ -111,8 +127,15 @@ def test_permutes_through_lds_hardware():
 
 def test_swizzles():
     state = fresh(v1=LANE)
-    run(code("ds_swizzle_b32 v2, v1 offset:swizzle(QUAD_PERM, 1, 0, 3, 2)", "ds_swizzle_b32 v3, v1 offset:swizzle(SWAP, 8)",
-             "ds_swizzle_b32 v4, v1 offset:swizzle(BROADCAST, 32, 5)", "ds_swizzle_b32 v5, v1 offset:swizzle(REVERSE, 16)"), state)
+    run(
+        code(
+            "ds_swizzle_b32 v2, v1 offset:swizzle(QUAD_PERM, 1, 0, 3, 2)",
+            "ds_swizzle_b32 v3, v1 offset:swizzle(SWAP, 8)",
+            "ds_swizzle_b32 v4, v1 offset:swizzle(BROADCAST, 32, 5)",
+            "ds_swizzle_b32 v5, v1 offset:swizzle(REVERSE, 16)",
+        ),
+        state,
+    )
     assert state.v[2].tolist() == [i ^ 1 for i in range(32)]
     assert state.v[3].tolist() == [i ^ 8 for i in range(32)]
     assert state.v[4].tolist() == [5] * 32
@@ -134,17 +157,18 @@ def test_lds_sizes_and_halves():
     state = fresh(v0=LANE * 16)
     state.lds[:512] = np.random.default_rng(0).integers(0, 256, 512)
     words = state.lds[:512].view(np.uint32).reshape(32, 4).copy()
-    run(code("ds_load_b128 v[4:7], v0", "ds_load_b64 v[8:9], v0 offset:8", "ds_load_u8 v10, v0 offset:1", "ds_load_i8 v11, v0 offset:2",
+    run(code("ds_load_b128 v[4:7], v0", "ds_load_b64 v[8:9], v0 offset:8", "ds_load_u8 v10, v0 offset:1",
+        "ds_load_i8 v11, v0 offset:2",
              "ds_load_i16 v12, v0 offset:2", "ds_load_u16_d16 v13, v0", "ds_load_u16_d16_hi v13, v0 offset:4",
              "ds_load_b96 v[14:16], v0", "ds_load_2addr_b32 v[18:19], v0 offset0:1 offset1:3",
              "ds_store_b16_d16_hi v0, v4 offset:1024", "ds_store_b8 v0, v4 offset:1026"), state)  # fmt: skip
-    assert (state.v[4:8].T == words).all()
-    assert (state.v[8:10].T == words[:, 2:]).all()
+    assert (words == state.v[4:8].T).all()
+    assert (words[:, 2:] == state.v[8:10].T).all()
     assert (state.v[10] == (words[:, 0] >> 8 & 255)).all()
     assert (state.v[11].view(np.int32) == (words[:, 0] >> 16 & 255).astype(np.uint8).view(np.int8)).all()
     assert (state.v[12].view(np.int32) == (words[:, 0] >> 16).astype(np.uint16).view(np.int16)).all()
     assert (state.v[13] == (words[:, 0] & 0xFFFF | (words[:, 1] & 0xFFFF) << 16)).all()
-    assert (state.v[14:17].T == words[:, :3]).all()
+    assert (words[:, :3] == state.v[14:17].T).all()
     assert (state.v[18] == words[:, 1]).all()
     assert (state.v[19] == words[:, 3]).all()
     stored = state.lds[1024 : 1024 + 512].reshape(32, 16)
@@ -154,14 +178,21 @@ def test_lds_sizes_and_halves():
 
 def test_lds_two_addresses_stride64_and_overlapping_result():
     state = fresh(v0=LANE * 4, v1=LANE + 1, v2=LANE + 500)
-    run(code("ds_store_2addr_stride64_b32 v0, v1, v2 offset0:1 offset1:2", "ds_load_2addr_stride64_b32 v[0:1], v0 offset0:2 offset1:1"), state)
+    run(
+        code(
+            "ds_store_2addr_stride64_b32 v0, v1, v2 offset0:1 offset1:2",
+            "ds_load_2addr_stride64_b32 v[0:1], v0 offset0:2 offset1:1",
+        ),
+        state,
+    )
     assert state.v[0].tolist() == (LANE + 500).tolist()
     assert state.v[1].tolist() == (LANE + 1).tolist()
 
 
 def test_lds_atomics():
     state = fresh(v0=0, v1=LANE, v2=3)
-    run(code("ds_add_u32 v0, v1", "ds_add_rtn_u32 v3, v0, v2", "ds_max_u32 v0, v1 offset:4", "ds_cmpstore_rtn_b32 v4, v0, v2, v5 offset:8",
+    run(code("ds_add_u32 v0, v1", "ds_add_rtn_u32 v3, v0, v2", "ds_max_u32 v0, v1 offset:4",
+        "ds_cmpstore_rtn_b32 v4, v0, v2, v5 offset:8",
              "ds_storexchg_rtn_b32 v6, v0, v1 offset:12"), state)  # fmt: skip
     words = state.lds.view(np.uint32)
     assert words[:4].tolist() == [496 + 96, 31, 3, 31]
@@ -216,7 +247,8 @@ def test_global_atomics():
     run(code("global_atomic_add_u32 v0, v1, s[4:5]", "global_atomic_add_u64 v0, v[8:9], s[4:5] offset:8",
              "global_atomic_cmpswap_b32 v3, v0, v[10:11], s[4:5] offset:16 th:TH_ATOMIC_RETURN",
              "global_atomic_inc_u32 v4, v0, v12, s[4:5] offset:20 th:TH_ATOMIC_RETURN",
-             "global_atomic_max_i32 v0, v1, s[4:5] offset:24", "global_atomic_swap_b32 v0, v1, s[4:5] offset:28"),
+             "global_atomic_max_i32 v0, v1, s[4:5] offset:24",
+             "global_atomic_swap_b32 v0, v1, s[4:5] offset:28"),
         state, memory=data)  # fmt: skip
     words = data.view(np.uint32)
     assert words[0] == 496
@@ -231,15 +263,26 @@ def test_global_atomics():
 def test_float_and_packed_atomics():
     data = np.zeros(64, np.uint8)
     half = int(np.float16(0.5).view(np.uint16))
-    state = fresh(v0=0, v1=np.float32(0.25).view(np.uint32), v2=half | half << 16, s4=MEMORY & 0xFFFFFFFF, s5=MEMORY >> 32)
-    run(code("global_atomic_add_f32 v0, v1, s[4:5]", "global_atomic_pk_add_f16 v0, v2, s[4:5] offset:4"), state, memory=data)
+    state = fresh(
+        v0=0,
+        v1=np.float32(0.25).view(np.uint32),
+        v2=half | half << 16,
+        s4=MEMORY & 0xFFFFFFFF,
+        s5=MEMORY >> 32,
+    )
+    run(
+        code("global_atomic_add_f32 v0, v1, s[4:5]", "global_atomic_pk_add_f16 v0, v2, s[4:5] offset:4"),
+        state,
+        memory=data,
+    )
     assert data.view(np.float32)[0] == 8
     assert data[4:8].view(np.float16).tolist() == [16, 16]
 
 
 def test_scratch_belongs_to_each_lane():
     state = fresh(v0=LANE + 1, v1=4, s2=8)
-    run(code("scratch_store_b32 off, v0, s2 offset:4", "scratch_store_b32 v1, v0, off offset:16", "scratch_load_b32 v3, off, s2 offset:4",
+    run(code("scratch_store_b32 off, v0, s2 offset:4", "scratch_store_b32 v1, v0, off offset:16",
+        "scratch_load_b32 v3, off, s2 offset:4",
              "scratch_load_b32 v4, v1, off offset:16"), state, scratch_bytes=64)  # fmt: skip
     assert state.v[3].tolist() == (LANE + 1).tolist()
     assert state.v[4].tolist() == (LANE + 1).tolist()
@@ -253,7 +296,9 @@ def test_flat_chooses_lds_scratch_or_global_by_address():
     data = memory()
     state = fresh(v4=LANE + 9, v1=0, v7=LANE + 70)
     n = LANE.astype(np.uint64)
-    addresses = np.where(n < 10, MEMORY + 4 * n, np.where(n < 20, (1 << 48) + 4 * n, np.uint64((2 << 48) + 16)))
+    addresses = np.where(
+        n < 10, MEMORY + 4 * n, np.where(n < 20, (1 << 48) + 4 * n, np.uint64((2 << 48) + 16))
+    )
     state.set_u64(2, addresses.astype(np.uint64))
     run(code("flat_store_b32 v[2:3], v4", "flat_load_b32 v5, v[2:3]"), state, memory=data, scratch_bytes=64)
     assert state.v[5].tolist() == (LANE + 9).tolist()
@@ -264,8 +309,10 @@ def test_flat_chooses_lds_scratch_or_global_by_address():
 def test_scalar_loads():
     data = memory()
     state = fresh(s4=MEMORY & 0xFFFFFFFF, s5=MEMORY >> 32, s6=8)
-    run(code("s_load_b256 s[8:15], s[4:5], 0x10", "s_load_b32 s16, s[4:5], s6 offset:0x4", "s_load_u8 s17, s[4:5], 0x3",
-             "s_load_i16 s18, s[4:5], 0x6", "s_load_b96 s[20:22], s[4:5], 0x20"), state, memory=data)  # fmt: skip
+    run(code("s_load_b256 s[8:15], s[4:5], 0x10", "s_load_b32 s16, s[4:5], s6 offset:0x4",
+        "s_load_u8 s17, s[4:5], 0x3",
+             "s_load_i16 s18, s[4:5], 0x6", "s_load_b96 s[20:22], s[4:5], 0x20"), state,
+             memory=data)  # fmt: skip
     words = data.view(np.uint32)
     assert state.s[8:16].tolist() == words[4:12].tolist()
     assert int(state.s[16]) == words[3]
@@ -282,7 +329,11 @@ def test_buffer_reads_zero_and_drops_stores_past_its_records():
     data = memory()
     state = fresh(v0=LANE * 4, v1=LANE + 1, s8=MEMORY & 0xFFFFFFFF, s9=MEMORY >> 32, s10=64, s11=0, s2=0)
     before = data.copy()
-    run(code("buffer_load_b32 v2, v0, s[8:11], s2 offen", "buffer_store_b32 v1, v0, s[8:11], null offen"), state, memory=data)
+    run(
+        code("buffer_load_b32 v2, v0, s[8:11], s2 offen", "buffer_store_b32 v1, v0, s[8:11], null offen"),
+        state,
+        memory=data,
+    )
     assert state.v[2].tolist() == before.view(np.uint32)[:16].tolist() + [0] * 16
     assert data.view(np.uint32)[:16].tolist() == (LANE[:16] + 1).tolist()
     assert (data[64:] == before[64:]).all()
@@ -293,7 +344,7 @@ def test_buffer_reads_zero_and_drops_stores_past_its_records():
 
 @pytest.mark.parametrize("kind", ["bf16", "f16"])
 def test_wmma(kind):
-    """D = A B + C, 16x16x16, with the lane layout written out on its own here: lane l has row (of A) or column
+    """D = A B + C, 16x16x16, with the lane layout written out anew: lane l has row (of A) or column
     (of B) l % 16 and k = 8 * (l // 16) + 0..7 in v, v+1, v+2, v+3, low half first; C and D rows likewise."""
     rng = np.random.default_rng(7)
     a, b = rng.uniform(-2, 2, (16, 16)).astype(np.float32), rng.uniform(-2, 2, (16, 16)).astype(np.float32)
@@ -307,7 +358,10 @@ def test_wmma(kind):
     state = State()
     for lane in range(32):
         half, n = divmod(lane, 16)
-        left, right = pack(np.ascontiguousarray(a[n, 8 * half : 8 * half + 8])), pack(np.ascontiguousarray(b[8 * half : 8 * half + 8, n]))
+        left, right = (
+            pack(np.ascontiguousarray(a[n, 8 * half : 8 * half + 8])),
+            pack(np.ascontiguousarray(b[8 * half : 8 * half + 8, n])),
+        )
         for k in range(4):
             state.v[8 + k][lane] = left[2 * k] | left[2 * k + 1] << 16
             state.v[12 + k][lane] = right[2 * k] | right[2 * k + 1] << 16

@@ -3,9 +3,25 @@
 import numpy as np
 import pytest
 from gfx_assembler import code
+
 from hipbook.emulator.single import EXEC, SCC, VCC, State, run
 
-EDGES = [0, 1, 2, 31, 32, 33, 63, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xFFFFFFFE, 0xFFFFFFFF, 0x12345678, 0x00100008]
+EDGES = [
+    0,
+    1,
+    2,
+    31,
+    32,
+    33,
+    63,
+    0x7FFFFFFF,
+    0x80000000,
+    0x80000001,
+    0xFFFFFFFE,
+    0xFFFFFFFF,
+    0x12345678,
+    0x00100008,
+]
 M32, M64 = (1 << 32) - 1, (1 << 64) - 1
 
 
@@ -106,7 +122,14 @@ def test_wide_shifts_take_the_low_six_bits():
         state = State()
         x = 0x8123456789ABCDEF
         state.s[2], state.s[3], state.s[4] = x & M32, x >> 32, by
-        run(code("s_lshl_b64 s[6:7], s[2:3], s4", "s_lshr_b64 s[8:9], s[2:3], s4", "s_ashr_i64 s[10:11], s[2:3], s4"), state)
+        run(
+            code(
+                "s_lshl_b64 s[6:7], s[2:3], s4",
+                "s_lshr_b64 s[8:9], s[2:3], s4",
+                "s_ashr_i64 s[10:11], s[2:3], s4",
+            ),
+            state,
+        )
         pairs = [int(state.s[n]) | int(state.s[n + 1]) << 32 for n in (6, 8, 10)]
         assert pairs == [x << (by & 63) & M64, x >> (by & 63), s64(x) >> (by & 63) & M64]
 
@@ -163,8 +186,10 @@ def test_saveexec():
 def test_scalar_float():
     state = State()
     state.s[1], state.s[2] = np.float32(1.5).view(np.uint32), np.float32(-2.25).view(np.uint32)
-    run(code("s_add_f32 s10, s1, s2", "s_mul_f32 s11, s1, s2", "s_max_num_f32 s12, s1, s2", "s_cvt_f32_u32 s13, 7",
-             "s_cvt_u32_f32 s14, s2", "s_cvt_i32_f32 s15, s2", "s_fmac_f32 s1, s2, 2.0", "s_cmp_lt_f32 s2, s1",
+    run(code("s_add_f32 s10, s1, s2", "s_mul_f32 s11, s1, s2", "s_max_num_f32 s12, s1, s2",
+        "s_cvt_f32_u32 s13, 7",
+             "s_cvt_u32_f32 s14, s2", "s_cvt_i32_f32 s15, s2", "s_fmac_f32 s1, s2, 2.0",
+             "s_cmp_lt_f32 s2, s1",
              "s_rndne_f32 s16, s2"), state)  # fmt: skip
     assert state.s[10:14].view(np.float32).tolist() == [-0.75, -3.375, 1.5, 7.0]
     assert int(state.s[14]) == 0
@@ -177,8 +202,10 @@ def test_scalar_float():
 def test_immediates_and_special_registers():
     state = State()
     state.s[SCC], state.s[20] = 1, 5
-    run(code("s_movk_i32 s0, -5", "s_addk_co_i32 s20, 0x7fff", "s_mulk_i32 s20, 2", "s_mov_b32 m0, 17", "s_mov_b32 s1, m0",
-             "s_mov_b32 null, 3", "s_mov_b32 s2, null", "s_mov_b64 s[4:5], -1", "s_mov_b32 vcc_lo, 9", "s_mov_b64 s[6:7], 1.0"),
+    run(code("s_movk_i32 s0, -5", "s_addk_co_i32 s20, 0x7fff", "s_mulk_i32 s20, 2", "s_mov_b32 m0, 17",
+        "s_mov_b32 s1, m0",
+             "s_mov_b32 null, 3", "s_mov_b32 s2, null", "s_mov_b64 s[4:5], -1", "s_mov_b32 vcc_lo, 9",
+             "s_mov_b64 s[6:7], 1.0"),
         state)  # fmt: skip
     assert s32(int(state.s[0])) == -5
     assert int(state.s[20]) == (5 + 0x7FFF) * 2
@@ -205,6 +232,7 @@ def test_branches_follow_each_condition():
 def test_calls():
     state = State()
     # s_getpc gives the address after itself: 4. The function at 20 returns to 16.
-    run(code("s_getpc_b64 s[0:1]", "s_add_nc_u64 s[2:3], s[0:1], 16", "s_swappc_b64 s[4:5], s[2:3]", "s_mov_b32 s10, 1",
+    run(code("s_getpc_b64 s[0:1]", "s_add_nc_u64 s[2:3], s[0:1], 16", "s_swappc_b64 s[4:5], s[2:3]",
+        "s_mov_b32 s10, 1",
              "s_branch 2", "s_mov_b32 s11, 2", "s_setpc_b64 s[4:5]"), state)  # fmt: skip
     assert [int(state.s[n]) for n in (10, 11)] == [1, 2]

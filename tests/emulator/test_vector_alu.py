@@ -5,16 +5,20 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from gfx_assembler import TRUE16, code
+
 from hipbook.emulator.single import EXEC, SCC, VCC, State, run
 
 F32_EDGES = np.array(
-    [0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5, 3.0, 1e-45, -1e-45, 1.1754942e-38, 1.17549435e-38, 3.4e38, -3.4e38,
-     np.inf, -np.inf, np.nan, 0.1, 1e10, 2147483648.0, 4294967296.0, -2147483904.0, 65504.0, 65520.0, 1e-8, 127.5,
+    [0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5, 3.0, 1e-45, -1e-45, 1.1754942e-38, 1.17549435e-38, 3.4e38,
+        -3.4e38,
+     np.inf, -np.inf, np.nan, 0.1, 1e10, 2147483648.0, 4294967296.0, -2147483904.0, 65504.0, 65520.0, 1e-8,
+     127.5,
      255.9, -0.4999, 16777217.0, 7.0, 1e-20],
     np.float32,
 )  # fmt: skip
 U32_EDGES = np.array(
-    [0, 1, 2, 3, 7, 31, 32, 33, 63, 64, 127, 128, 255, 256, 0x7FFF, 0x8000, 0xFFFF, 0x10000, 0x7FFFFF, 0x800000,
+    [0, 1, 2, 3, 7, 31, 32, 33, 63, 64, 127, 128, 255, 256, 0x7FFF, 0x8000, 0xFFFF, 0x10000, 0x7FFFFF,
+        0x800000,
      0xFFFFFF, 0x1000000, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xFFFFFFFE, 0xFFFFFFFF, 0x12345678, 0x9ABCDEF0,
      0x0F0F0F0F, 0xF0F0F0F0, 0x01020304],
     np.uint32,
@@ -45,7 +49,11 @@ def signed(x: np.ndarray) -> np.ndarray:
 
 
 def low32(x: np.ndarray) -> np.ndarray:
-    return (x.astype(object) & 0xFFFFFFFF).astype(np.uint32) if x.dtype == object else x.astype(np.uint64).astype(np.uint32)
+    return (
+        (x.astype(object) & 0xFFFFFFFF).astype(np.uint32)
+        if x.dtype == object
+        else x.astype(np.uint64).astype(np.uint32)
+    )
 
 
 def s24(x: np.ndarray) -> np.ndarray:
@@ -96,15 +104,19 @@ INTEGER = {
     "v_min3_u32": lambda a, b, c: np.minimum(np.minimum(a, b), c),
     "v_max3_i32": lambda a, b, c: np.maximum(np.maximum(signed(a), signed(b)), signed(c)).astype(np.uint32),
     "v_med3_u32": lambda a, b, c: np.sort(np.stack([a, b, c]), axis=0)[1],
-    "v_med3_i32": lambda a, b, c: np.sort(np.stack([signed(a), signed(b), signed(c)]), axis=0)[1].astype(np.uint32),
+    "v_med3_i32": lambda a, b, c: np.sort(np.stack([signed(a), signed(b), signed(c)]), axis=0)[1].astype(
+        np.uint32
+    ),
     "v_mad_u32_u24": lambda a, b, c: low32(wide(a & 0xFFFFFF) * wide(b & 0xFFFFFF)) + c,
     "v_alignbit_b32": lambda a, b, c: low32((wide(a) << np.uint64(32) | wide(b)) >> wide(shift(c, 31))),
     "v_alignbyte_b32": lambda a, b, c: low32((wide(a) << np.uint64(32) | wide(b)) >> wide(8 * shift(c, 3))),
     "v_maxmin_u32": lambda a, b, c: np.minimum(np.maximum(a, b), c),
 }
-THREE = {"v_add3_u32", "v_xad_u32", "v_xor3_b32", "v_or3_b32", "v_and_or_b32", "v_lshl_or_b32", "v_lshl_add_u32",
+THREE = {"v_add3_u32", "v_xad_u32", "v_xor3_b32", "v_or3_b32", "v_and_or_b32", "v_lshl_or_b32",
+    "v_lshl_add_u32",
          "v_add_lshl_u32", "v_bfi_b32", "v_bfe_u32", "v_min3_u32", "v_max3_i32", "v_med3_u32", "v_med3_i32",
-         "v_mad_u32_u24", "v_alignbit_b32", "v_alignbyte_b32", "v_maxmin_u32", "v_bfe_i32", "v_perm_b32"}  # fmt: skip
+         "v_mad_u32_u24", "v_alignbit_b32", "v_alignbyte_b32", "v_maxmin_u32", "v_bfe_i32",
+         "v_perm_b32"}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", sorted(INTEGER))
@@ -187,7 +199,8 @@ UNARY = {
     "v_cvt_nearest_i32_f32": lambda x: to_int(np.floor(x + np.float32(0.5)), -(2**31), 2**31 - 1),
     "v_cvt_floor_i32_f32": lambda x: to_int(np.floor(x), -(2**31), 2**31 - 1),
     "v_frexp_mant_f32": lambda x: np.where(np.isfinite(x), np.frexp(x)[0], x).astype(np.float32),
-    "v_frexp_exp_i32_f32": lambda x: np.where(np.isfinite(x), np.frexp(x)[1], 0).astype(np.int32).view(np.uint32),
+    "v_frexp_exp_i32_f32": lambda x: np.where(np.isfinite(x), np.frexp(x)[1],
+        0).astype(np.int32).view(np.uint32),
 }  # fmt: skip
 
 
@@ -201,17 +214,25 @@ def test_unary_float(name):
     assert same(state.v[0].view(want.dtype), want), (state.v[0].view(want.dtype), want)
 
 
+def same_bits(x: int) -> int:
+    """How many bits from the top repeat the sign; all of them: -1."""
+    magnitude = x ^ 0xFFFFFFFF if x >> 31 else x
+    return 32 - magnitude.bit_length() if magnitude else 0xFFFFFFFF
+
+
 UNARY_INTEGER = {
     "v_not_b32": lambda a: ~a,
     "v_bfrev_b32": lambda a: np.array([int(f"{int(x):032b}"[::-1], 2) for x in a], np.uint32),
-    "v_clz_i32_u32": lambda a: np.array([32 - int(x).bit_length() if x else 0xFFFFFFFF for x in a], np.uint32),
-    "v_ctz_i32_b32": lambda a: np.array([(int(x) & -int(x)).bit_length() - 1 if x else 0xFFFFFFFF for x in a], np.uint32),
+    "v_clz_i32_u32": lambda a: np.array(
+        [32 - int(x).bit_length() if x else 0xFFFFFFFF for x in a], np.uint32
+    ),
+    "v_ctz_i32_b32": lambda a: np.array(
+        [(int(x) & -int(x)).bit_length() - 1 if x else 0xFFFFFFFF for x in a], np.uint32
+    ),
     "v_cvt_f32_u32": lambda a: a.astype(np.float32).view(np.uint32),
     "v_cvt_f32_i32": lambda a: a.view(np.int32).astype(np.float32).view(np.uint32),
     "v_cvt_f32_ubyte2": lambda a: ((a >> 16) & 255).astype(np.float32).view(np.uint32),
-    "v_cls_i32": lambda a: np.array(
-        [32 - int(x ^ np.uint32(0xFFFFFFFF) if x >> 31 else x).bit_length() if x not in (0, 0xFFFFFFFF) else 0xFFFFFFFF
-         for x in a], np.uint32),  # fmt: skip
+    "v_cls_i32": lambda a: np.array([same_bits(int(x)) for x in a], np.uint32),
 }
 
 
@@ -279,9 +300,13 @@ def test_transcendental_edges(name, x, want):
 
 # ---- 64 bits ----
 
-U64_EDGES = (U32_EDGES.astype(np.uint64) << np.uint64(32)) ^ (U32_EDGES[::-1].astype(np.uint64) * np.uint64(0x10001))
-F64_EDGES = np.concatenate([F32_EDGES.astype(np.float64)[:20], [5e-324, 1e308, -1e-310, 1e300, 4.5, -4.5, np.pi, 2.0**53 + 2,
-                                                                 0.3, 1e-5, 9007199254740993.0, -7.25]])  # fmt: skip
+U64_EDGES = (U32_EDGES.astype(np.uint64) << np.uint64(32)) ^ (
+    U32_EDGES[::-1].astype(np.uint64) * np.uint64(0x10001)
+)
+F64_EDGES = np.concatenate([F32_EDGES.astype(np.float64)[:20], [5e-324, 1e308, -1e-310, 1e300, 4.5, -4.5,
+    np.pi, 2.0**53 + 2,
+                                                                 0.3, 1e-5, 9007199254740993.0,
+                                                                 -7.25]])  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -306,7 +331,8 @@ def test_f64(name, function):
 
 def test_wide_shifts_and_products():
     program = code(
-        "v_lshlrev_b64 v[10:11], v1, v[4:5]", "v_lshrrev_b64 v[12:13], v1, v[4:5]", "v_ashrrev_i64 v[14:15], v1, v[4:5]",
+        "v_lshlrev_b64 v[10:11], v1, v[4:5]", "v_lshrrev_b64 v[12:13], v1, v[4:5]",
+        "v_ashrrev_i64 v[14:15], v1, v[4:5]",
         "v_mad_co_u64_u32 v[16:17], s10, v1, v2, v[4:5]", "v_mad_co_i64_i32 v[18:19], s11, v1, v2, v[4:5]",
     )  # fmt: skip
     for a, b, _ in pairings(U32_EDGES):
@@ -336,7 +362,10 @@ def test_conversions_of_f64():
     assert same(state.v[11], to_int(F64_EDGES, -(2**31), 2**31 - 1))
     assert same(state.v[12], to_int(F64_EDGES, 0, 2**32 - 1))
     assert same(state.u64(14).view(np.float64), np.rint(F64_EDGES))
-    assert same(state.v[16].view(np.int32), np.where(np.isfinite(F64_EDGES), np.frexp(F64_EDGES)[1], 0).astype(np.int32))
+    assert same(
+        state.v[16].view(np.int32),
+        np.where(np.isfinite(F64_EDGES), np.frexp(F64_EDGES)[1], 0).astype(np.int32),
+    )
 
 
 # ---- carries, masks, EXEC ----
@@ -398,7 +427,8 @@ def test_integer_compare(kind, view):
 
 def test_class():
     """One bit a class, from signalling NaN to +infinity."""
-    values = np.array([0x7F800001, 0x7FC00000, 0xFF800000, 0xBF800000, 0x80000001, 0x80000000, 0, 1, 0x3F800000, 0x7F800000],
+    values = np.array([0x7F800001, 0x7FC00000, 0xFF800000, 0xBF800000, 0x80000001, 0x80000000, 0, 1,
+        0x3F800000, 0x7F800000],
                       np.uint32)  # fmt: skip
     for n in range(10):
         state = State()
@@ -429,7 +459,8 @@ def test_modifiers():
     """abs, neg, clamp, omod; NaN clamps to 0."""
     state = State()
     state.v[1] = F32_EDGES.view(np.uint32)
-    run(code("v_add_f32_e64 v10, -|v1|, 1.0", "v_mul_f32_e64 v11, v1, 1.0 clamp", "v_mul_f32_e64 v12, v1, 1.0 mul:4",
+    run(code("v_add_f32_e64 v10, -|v1|, 1.0", "v_mul_f32_e64 v11, v1, 1.0 clamp",
+        "v_mul_f32_e64 v12, v1, 1.0 mul:4",
              "v_max_num_f32_e64 v13, v1, v1 div:2"), state)  # fmt: skip
     with np.errstate(all="ignore"):
         assert same(state.v[10].view(np.float32), -np.abs(F32_EDGES) + np.float32(1))
@@ -442,10 +473,19 @@ def test_modifiers():
 def test_integer_clamp_saturates():
     state = State()
     state.v[1], state.v[2] = U32_EDGES, U32_EDGES[::-1]
-    run(code("v_add_nc_u32_e64 v10, v1, v2 clamp", "v_sub_nc_u32_e64 v11, v1, v2 clamp", "v_add_nc_i32 v12, v1, v2 clamp"), state)
+    run(
+        code(
+            "v_add_nc_u32_e64 v10, v1, v2 clamp",
+            "v_sub_nc_u32_e64 v11, v1, v2 clamp",
+            "v_add_nc_i32 v12, v1, v2 clamp",
+        ),
+        state,
+    )
     total = wide(U32_EDGES) + wide(U32_EDGES[::-1])
     assert same(state.v[10], np.minimum(total, 0xFFFFFFFF).astype(np.uint32))
-    assert same(state.v[11], np.where(U32_EDGES < U32_EDGES[::-1], 0, U32_EDGES - U32_EDGES[::-1]).astype(np.uint32))
+    assert same(
+        state.v[11], np.where(U32_EDGES[::-1] > U32_EDGES, 0, U32_EDGES - U32_EDGES[::-1]).astype(np.uint32)
+    )
     total = np.clip(signed(U32_EDGES) + signed(U32_EDGES[::-1]), -(2**31), 2**31 - 1)
     assert same(state.v[12], total.astype(np.uint64).astype(np.uint32))
 
@@ -456,10 +496,12 @@ def test_integer_clamp_saturates():
 def test_constants_and_scalars_as_sources():
     state = State()
     state.s[7], state.s[SCC] = 100, 1
-    run(code("v_add_nc_u32 v1, s7, v0", "v_mov_b32 v2, 64", "v_mov_b32 v3, -16", "v_mov_b32 v4, 0.5", "v_mov_b32 v5, 0xdeadbeef",
+    run(code("v_add_nc_u32 v1, s7, v0", "v_mov_b32 v2, 64", "v_mov_b32 v3, -16", "v_mov_b32 v4, 0.5",
+        "v_mov_b32 v5, 0xdeadbeef",
              "v_mov_b32 v6, 0.15915494", "v_add_nc_u32_e64 v7, src_scc, 1", "v_add_f64 v[8:9], 1.0, 0.5",
              "v_mov_b32 v10, null", "v_fma_f32 v11, 2.0, 0x40400000, 1.0"), state)  # fmt: skip
-    want = {1: 100, 2: 64, 3: 0xFFFFFFF0, 4: 0x3F000000, 5: 0xDEADBEEF, 6: 0x3E22F983, 7: 2, 9: 0x3FF80000, 8: 0, 10: 0,
+    want = {1: 100, 2: 64, 3: 0xFFFFFFF0, 4: 0x3F000000, 5: 0xDEADBEEF, 6: 0x3E22F983, 7: 2, 9: 0x3FF80000,
+        8: 0, 10: 0,
             11: 0x40E00000}  # fmt: skip
     assert {n: int(state.v[n][13]) for n in want} == want
 
@@ -493,8 +535,10 @@ def test_vopd_literal_and_fmac():
 
 # ---- 16 bits ----
 
-F16_EDGES = np.array([0.0, -0.0, 1.0, -1.0, 0.5, 65504.0, -65504.0, np.inf, -np.inf, np.nan, 6e-8, -6e-8, 6.1e-5, 2.5, 1000.0,
-                      0.1, 3.0, -7.0, 2048.0, 2049.0, 1e-3, 100.25, 0.333, -0.75, 511.0, 33.0, 17.5, 8.0, 4e-5, 1.5, -2.0,
+F16_EDGES = np.array([0.0, -0.0, 1.0, -1.0, 0.5, 65504.0, -65504.0, np.inf, -np.inf, np.nan, 6e-8, -6e-8,
+    6.1e-5, 2.5, 1000.0,
+                      0.1, 3.0, -7.0, 2048.0, 2049.0, 1e-3, 100.25, 0.333, -0.75, 511.0, 33.0, 17.5, 8.0,
+                      4e-5, 1.5, -2.0,
                       12.0], np.float16)  # fmt: skip
 
 
@@ -528,7 +572,9 @@ def test_conversions_of_f16():
     assert same(state.v[11].view(np.float32), F16_EDGES.astype(np.float32))
     toward_zero = (state.v[12] & 0xFFFF).astype(np.uint16).view(np.float16)
     finite = np.isfinite(F32_EDGES)
-    assert (np.abs(toward_zero[finite].astype(np.float64)) <= np.abs(F32_EDGES[finite].astype(np.float64))).all()
+    assert (
+        np.abs(toward_zero[finite].astype(np.float64)) <= np.abs(F32_EDGES[finite].astype(np.float64))
+    ).all()
     assert toward_zero[list(F32_EDGES).index(np.float32(3.4e38))] == 65504
     assert same(state.v[12] >> 16, state.v[12] & 0xFFFF)
 
@@ -542,8 +588,12 @@ def test_packed_choice_and_sign_of_halves():
     state = State()
     state.v[1], state.v[2] = int(a[0]) | int(a[1]) << 16, int(b[0]) | int(b[1]) << 16
     run(code("v_pk_add_f16 v10, v1, v2", "v_pk_mul_f16 v11, v1, v2 op_sel:[1,0] op_sel_hi:[0,1]",
-             "v_pk_fma_f16 v12, v1, v2, 1.0 op_sel_hi:[1,1,0] neg_lo:[1,0,0] neg_hi:[0,1,0]"), state)  # fmt: skip
-    halves = {n: np.uint16([state.v[n][3] & 0xFFFF, state.v[n][3] >> 16]).view(np.float16).tolist() for n in (10, 11, 12)}
+             "v_pk_fma_f16 v12, v1, v2, 1.0 op_sel_hi:[1,1,0] neg_lo:[1,0,0] neg_hi:[0,1,0]"),
+             state)  # fmt: skip
+    halves = {
+        n: np.uint16([state.v[n][3] & 0xFFFF, state.v[n][3] >> 16]).view(np.float16).tolist()
+        for n in (10, 11, 12)
+    }
     assert halves == {10: [5.5, -1.75], 11: [-8.0, 0.375], 12: [-5.0, 1.5]}
 
 
@@ -552,7 +602,10 @@ def test_packed_integers():
     state.v[1], state.v[2] = U32_EDGES, U32_EDGES[::-1]
     run(code("v_pk_add_u16 v10, v1, v2", "v_pk_mul_lo_u16 v11, v1, v2", "v_pk_max_i16 v12, v1, v2",
              "v_pk_lshlrev_b16 v13, v1, v2", "v_pk_add_u16 v14, v1, v2 clamp"), state)  # fmt: skip
-    a, b = U32_EDGES.view(np.uint16).reshape(32, 2), np.ascontiguousarray(U32_EDGES[::-1]).view(np.uint16).reshape(32, 2)
+    a, b = (
+        U32_EDGES.view(np.uint16).reshape(32, 2),
+        np.ascontiguousarray(U32_EDGES[::-1]).view(np.uint16).reshape(32, 2),
+    )
     got = {n: np.ascontiguousarray(state.v[n]).view(np.uint16).reshape(32, 2) for n in range(10, 15)}
     with np.errstate(over="ignore"):
         assert same(got[10], a + b)
@@ -579,8 +632,17 @@ def test_dot_products():
 def test_dot2_of_bf16_and_f16():
     x, y = np.float32([1.5, -3.0]), np.float32([2.0, 0.5])
     for name, pack in (
-        ("v_dot2_f32_bf16", lambda v: int(v.view(np.uint32)[0] >> 16) | int(v.view(np.uint32)[1] >> 16) << 16),
-        ("v_dot2_f32_f16", lambda v: int(v.astype(np.float16).view(np.uint16)[0]) | int(v.astype(np.float16).view(np.uint16)[1]) << 16),
+        (
+            "v_dot2_f32_bf16",
+            lambda v: int(v.view(np.uint32)[0] >> 16) | int(v.view(np.uint32)[1] >> 16) << 16,
+        ),
+        (
+            "v_dot2_f32_f16",
+            lambda v: (
+                int(v.astype(np.float16).view(np.uint16)[0])
+                | int(v.astype(np.float16).view(np.uint16)[1]) << 16
+            ),
+        ),
     ):
         state = State()
         state.v[1], state.v[2], state.v[3] = pack(x), pack(y), np.float32(10).view(np.uint32)
@@ -591,8 +653,13 @@ def test_dot2_of_bf16_and_f16():
 def test_mixed_fma():
     state = State()
     state.v[1] = int(np.float16(1.5).view(np.uint16)) | int(np.float16(-4).view(np.uint16)) << 16
-    state.v[2], state.v[3], state.v[4] = np.float32(3).view(np.uint32), np.float32(0.25).view(np.uint32), 0xAAAABBBB
-    run(code("v_fma_mix_f32 v0, v1, v2, v3 op_sel_hi:[1,0,0]", "v_fma_mix_f32 v5, -v1, v2, |v3| op_sel:[1,0,0] op_sel_hi:[1,0,0]",
+    state.v[2], state.v[3], state.v[4] = (
+        np.float32(3).view(np.uint32),
+        np.float32(0.25).view(np.uint32),
+        0xAAAABBBB,
+    )
+    run(code("v_fma_mix_f32 v0, v1, v2, v3 op_sel_hi:[1,0,0]",
+        "v_fma_mix_f32 v5, -v1, v2, |v3| op_sel:[1,0,0] op_sel_hi:[1,0,0]",
              "v_fma_mixhi_f16 v4, v1, v2, v3 op_sel_hi:[1,0,0]"), state)  # fmt: skip
     assert state.v[0].view(np.float32)[0] == 4.75
     assert state.v[5].view(np.float32)[0] == 12.25
@@ -607,8 +674,10 @@ def divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     state = State()
     state.v[1], state.v[2] = a.view(np.uint32), b.view(np.uint32)
     run(code(
-        "v_div_scale_f32 v3, null, v2, v2, v1", "v_rcp_f32 v4, v3", "v_fma_f32 v5, -v3, v4, 1.0", "v_fmac_f32 v4, v5, v4",
-        "v_div_scale_f32 v6, vcc_lo, v1, v2, v1", "v_mul_f32 v7, v6, v4", "v_fma_f32 v8, -v3, v7, v6", "v_fmac_f32 v7, v8, v4",
+        "v_div_scale_f32 v3, null, v2, v2, v1", "v_rcp_f32 v4, v3", "v_fma_f32 v5, -v3, v4, 1.0",
+        "v_fmac_f32 v4, v5, v4",
+        "v_div_scale_f32 v6, vcc_lo, v1, v2, v1", "v_mul_f32 v7, v6, v4", "v_fma_f32 v8, -v3, v7, v6",
+        "v_fmac_f32 v7, v8, v4",
         "v_fma_f32 v3, -v3, v7, v6", "v_div_fmas_f32 v3, v3, v4, v7", "v_div_fixup_f32 v0, v3, v2, v1",
     ), state)  # fmt: skip
     return state.v[0].view(np.float32)
@@ -616,7 +685,9 @@ def divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def test_division_sequence_is_ieee():
     """Every branch of V_DIV_SCALE: tiny, huge and subnormal operands and quotients."""
-    scales = np.float32([2.0**e for e in (-149, -140, -127, -126, -100, -60, -1, 0, 1, 60, 97, 100, 125, 126, 127)])
+    scales = np.float32(
+        [2.0**e for e in (-149, -140, -127, -126, -100, -60, -1, 0, 1, 60, 97, 100, 125, 126, 127)]
+    )
     rng = np.random.default_rng(1)
     tried = 0
     for p in scales:

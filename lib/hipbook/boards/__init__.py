@@ -4,6 +4,6 @@ from hipbook.boards.base import Arg, Board, Buffer, BufferCounts, Counters, Dim3
 from hipbook.boards.inventory import DEFAULT, Entry, default_name, get, inventory
 
 __all__ = [
-    "DEFAULT", "Arg", "Board", "Buffer", "BufferCounts", "Counters", "Dim3", "Dispatch", "Entry", "default_name",
-    "get", "inventory",
+    "DEFAULT", "Arg", "Board", "Buffer", "BufferCounts", "Counters", "Dim3", "Dispatch", "Entry",
+    "default_name", "get", "inventory",
 ]  # fmt: skip

@@ -65,14 +65,17 @@ class EmulatedBoard:
         Raises BadArgument and EmulatorError before anything runs, KernelFault when the kernel misbehaves.
         """
         if unknown:
-            raise BadArgument("option", next(iter(unknown)), f"not an option of an emulated board ({self.name})")
+            raise BadArgument(
+                "option", next(iter(unknown)), f"not an option of an emulated board ({self.name})"
+            )
         if code_object.arch != self.arch:
             raise EmulatorError(
                 f"{code_object.path.name} is built for {code_object.arch}, the board is {self.arch}",
                 fix=f"build it for {self.arch}, or take another board",
             )
+        values = [Pointer(a.name, a.tensor, a.access) if isinstance(a, Buffer) else a for a in args]
         counted = emulator.load(code_object).run(
-            kernel, grid, block, [Pointer(a.name, a.tensor, a.access) if isinstance(a, Buffer) else a for a in args],
+            kernel, grid, block, values,
             lds_bytes=lds_bytes, checks=checks, wave_order_seed=wave_order_seed, threads=threads,
             max_wave_instructions=max_wave_instructions,
         )  # fmt: skip

@@ -67,5 +67,7 @@ def get(board: str | Board | None = None) -> Board:
         raise BoardUnavailable(f"no board is called {name!r}", fix=f"one of {', '.join(_KINDS)}")
     entry = _KINDS[name].entry()
     if not entry.available:
-        raise BoardUnavailable(f"board {name} is not on this machine: {entry.why_not}", fix="`hipbook boards` lists them")
+        raise BoardUnavailable(
+            f"board {name} is not on this machine: {entry.why_not}", fix="`hipbook boards` lists them"
+        )
     return _made(name)

@@ -14,6 +14,11 @@ from hipbook.emulator.launch import Outcome
 from hipbook.emulator.semantics import memory
 from hipbook.emulator.semantics.native import BRANCHES, NOPS
 
+_CLASSES = (
+    "SQ_INSTS_VALU", "SQ_INSTS_SALU", "SQ_INSTS_SMEM", "SQ_INSTS_LDS", "SQ_INSTS_VMEM", "SQ_INSTS_VMEM_RD",
+    "SQ_INSTS_VMEM_WR", "SQ_INSTS_FLAT", "SQ_INSTS_BRANCH", "INSTS_INTERNAL", "INSTS_CACHE",
+    "VALU_ACTIVE_LANES", "VMEM_ACTIVE_LANES",
+)  # fmt: skip
 VIEW_FIELDS = ("bytes_read", "bytes_written", "loads", "stores", "live_lanes")
 
 
@@ -59,14 +64,7 @@ def collect(kernel: Kernel, outcome: Outcome) -> Counted:
     executions = outcome.counts[kernel.counted_at, 0].astype(np.int64)
     lanes = outcome.counts[kernel.counted_at, 1].astype(np.int64)
     opcodes: Counter[str] = Counter()
-    totals: Counter[str] = Counter(
-        {
-            name: 0
-            for name in ("SQ_INSTS_VALU", "SQ_INSTS_SALU", "SQ_INSTS_SMEM", "SQ_INSTS_LDS", "SQ_INSTS_VMEM",
-                         "SQ_INSTS_VMEM_RD", "SQ_INSTS_VMEM_WR", "SQ_INSTS_FLAT", "SQ_INSTS_BRANCH",
-                         "INSTS_INTERNAL", "INSTS_CACHE", "VALU_ACTIVE_LANES", "VMEM_ACTIVE_LANES")  # fmt: skip
-        }
-    )
+    totals: Counter[str] = Counter(dict.fromkeys(_CLASSES, 0))
     for inst, n, active in zip(kernel.instructions, executions.tolist(), lanes.tolist(), strict=True):
         if not n:
             continue
@@ -76,7 +74,9 @@ def collect(kernel: Kernel, outcome: Outcome) -> Counted:
             if name in ("SQ_INSTS_VALU", "SQ_INSTS_VMEM"):
                 totals[name.removeprefix("SQ_INSTS_") + "_ACTIVE_LANES"] += active
     buffers: dict[str, dict[str, int]] = {}
-    for region, row in zip(outcome.memory.regions[: outcome.arguments], outcome.view_counts.tolist(), strict=False):
+    for region, row in zip(
+        outcome.memory.regions[: outcome.arguments], outcome.view_counts.tolist(), strict=False
+    ):
         into = buffers.setdefault(region.name, dict.fromkeys(VIEW_FIELDS, 0))
         for key, value in zip(VIEW_FIELDS, row, strict=True):
             into[key] += int(value)
@@ -94,4 +94,6 @@ def collect(kernel: Kernel, outcome: Outcome) -> Counted:
         "LDS_BYTES_WRITTEN": raw["lds_bytes_written"],
         "LDS_BANK_CONFLICTS": raw["lds_conflicts"],
     }
-    return Counted(kernel, totals, dict(sorted(opcodes.items())), buffers, outcome.unwritten, executions, lanes)
+    return Counted(
+        kernel, totals, dict(sorted(opcodes.items())), buffers, outcome.unwritten, executions, lanes
+    )

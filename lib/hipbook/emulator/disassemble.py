@@ -48,7 +48,12 @@ def render(inst: Inst) -> str:
             parts.append(_code(inst.bits(14, 8), None))
         parts += [_code(inst.bits(h, h - 8), literal) for h in (40, 49, 58)]
     elif e == "DS":
-        parts = [f"v{inst.bits(63, 56)}", f"v{inst.bits(39, 32)}", f"v{inst.bits(47, 40)}", f"offset:{inst.bits(15, 0)}"]
+        parts = [
+            f"v{inst.bits(63, 56)}",
+            f"v{inst.bits(39, 32)}",
+            f"v{inst.bits(47, 40)}",
+            f"offset:{inst.bits(15, 0)}",
+        ]
     elif e == "SMEM":
         parts = [f"s{inst.bits(12, 6)}", f"s{inst.bits(5, 0) * 2}", f"{inst.bits(55, 32):#x}"]
     elif e in ("VGLOBAL", "VFLAT", "VSCRATCH"):

@@ -7,14 +7,14 @@ enters this text: it is the same for every kernel and compiled once per machine 
 
 from functools import cache
 
-from hipbook.emulator.semantics import Row
-from hipbook.emulator.semantics import memory, native, packed, scalar, vector
+from hipbook.emulator.semantics import Row, memory, native, packed, scalar, vector
 
 _FETCH = {  # type: (element, fetch function, does it return a pointer)
-    "u32": ("u32", "fetch_u32", True), "i32": ("i32", "fetch_u32", True), "b32": ("u32", "fetch_b32", True),
-    "f32": ("f32", "fetch_b32", True), "u64": ("u64", "fetch_b64", False), "i64": ("i64", "fetch_b64", False),
-    "f64": ("f64", "fetch_b64", False), "u16": ("u16", "fetch_b16", False), "i16": ("i16", "fetch_b16", False),
-    "f16": ("f16", "fetch_b16", False),
+    "u32": ("u32", "fetch_u32", True), "i32": ("i32", "fetch_u32", True),
+    "b32": ("u32", "fetch_b32", True), "f32": ("f32", "fetch_b32", True),
+    "u64": ("u64", "fetch_b64", False), "i64": ("i64", "fetch_b64", False),
+    "f64": ("f64", "fetch_b64", False), "f16": ("f16", "fetch_b16", False),
+    "u16": ("u16", "fetch_b16", False), "i16": ("i16", "fetch_b16", False),
 }  # fmt: skip
 _PUT = {
     "u32": "put_u32", "i32": "put_u32", "f32": "put_f32", "u64": "put_u64", "i64": "put_u64",
@@ -36,7 +36,9 @@ def _statements(code: str, target: str = "d") -> str:
 def _fetches(row: Row) -> tuple[list[str], list[str]]:
     """(lines before the loop, lines at the top of its body)."""
     before, inside = [], []
-    for n, (kind, letter) in enumerate(zip(row.sources, "abc" if "vcc" not in row.sources else "abcm", strict=False)):
+    for n, (kind, letter) in enumerate(
+        zip(row.sources, "abc" if "vcc" not in row.sources else "abcm", strict=False)
+    ):
         kind = kind.rstrip("=")
         if kind == "vcc":
             before.append("u32 mask_m = w->s[VCC];")
@@ -50,7 +52,9 @@ def _fetches(row: Row) -> tuple[list[str], list[str]]:
             raw = _RAW[kind]
             before.append(f"{raw} tmp_{letter}[LANES] ALIGNED;")
             if pointer:
-                before.append(f"const {element} *{upper} = (const {element} *){function}(w, r, {n}, tmp_{letter});")
+                before.append(
+                    f"const {element} *{upper} = (const {element} *){function}(w, r, {n}, tmp_{letter});"
+                )
             else:
                 before.append(f"{function}(w, r, {n}, tmp_{letter});")
                 before.append(f"const {element} *{upper} = (const {element} *)tmp_{letter};")
@@ -111,7 +115,9 @@ def _scalar(name: str, row: Row) -> str:
         result = row.results[0]
         lines.append(f"{result} d;")
         lines.append(_statements(code))
-        bits = {"f32": "AS(u32, d)", "f16": "AS(u16, d)"}.get(result, "(u64)d" if result.endswith("64") else "(u32)d")
+        bits = {"f32": "AS(u32, d)", "f16": "AS(u16, d)"}.get(
+            result, "(u64)d" if result.endswith("64") else "(u32)d"
+        )
         lines.append(f"put_s64(w, r->dst, {bits});" if result.endswith("64") else f"w->s[r->dst] = {bits};")
     else:
         lines.append(f"{code};")
@@ -131,10 +137,10 @@ def _packed(name: str, row: Row) -> str:
         for half in declare:
             declare[half].append(f"{kind} {letter} = ((const {kind} *){half}_{letter})[i];")
     before += [f"{element} low[LANES] ALIGNED, high[LANES] ALIGNED;", "u32 out[LANES] ALIGNED;"]
-    loops = "".join(
-        f"for (int i = 0; i < LANES; i++) {{ {' '.join(declare[half])} {element} d; {_statements(row.code)} {half}[i] = d; }}\n  "
-        for half in ("low", "high")
-    )
+    loops = ""
+    for half, lines in declare.items():
+        body = f"{' '.join(lines)} {element} d; {_statements(row.code)} {half}[i] = d;"
+        loops += f"for (int i = 0; i < LANES; i++) {{ {body} }}\n  "
     if element == "f16":
         loops += (
             "if (r->flags & CLAMP) for (int i = 0; i < LANES; i++) {"
@@ -148,7 +154,11 @@ def _packed(name: str, row: Row) -> str:
 
 def _words(name: str, row: Row) -> str:
     before, inside = _fetches(row)
-    before += ["u32 out[LANES] ALIGNED;", "int na = r->src[0].flags & NEG, nb = r->src[1].flags & NEG;", "(void)na, (void)nb;"]
+    before += [
+        "u32 out[LANES] ALIGNED;",
+        "int na = r->src[0].flags & NEG, nb = r->src[1].flags & NEG;",
+        "(void)na, (void)nb;",
+    ]
     body = " ".join(inside) + f" u32 d; {_statements(row.code)} out[i] = d;"
     return _function(name, before, body, "put_u32(w, r, out);")
 
@@ -158,11 +168,12 @@ def _dot(name: str, row: Row) -> str:
     before = [
         "u16 la[LANES] ALIGNED, ha[LANES] ALIGNED, lb[LANES] ALIGNED, hb[LANES] ALIGNED;",
         "fetch_halves(w, r, 0, la, ha); fetch_halves(w, r, 1, lb, hb);",
-        "u32 tmp[LANES] ALIGNED; const f32 *C = (const f32 *)fetch_b32(w, r, 2, tmp); f32 out[LANES] ALIGNED;",
+        "u32 tmp[LANES] ALIGNED; const f32 *C = (const f32 *)fetch_b32(w, r, 2, tmp);",
+        "f32 out[LANES] ALIGNED;",
     ]
     body = (
-        f"f32 a0 = {convert}(la[i]), a1 = {convert}(ha[i]), b0 = {convert}(lb[i]), b1 = {convert}(hb[i]), c = C[i], d; "
-        f"{_statements(row.code)} out[i] = d;"
+        f"f32 a0 = {convert}(la[i]), a1 = {convert}(ha[i]), b0 = {convert}(lb[i]), b1 = {convert}(hb[i]);"
+        f" f32 c = C[i], d; {_statements(row.code)} out[i] = d;"
     )
     return _function(name, before, body, "put_f32(w, r, out);")
 
@@ -186,7 +197,11 @@ def _all() -> dict[str, str]:
     ):  # fmt: skip
         for name, row in rows.items():
             out[name] = make(name, row)
-    for rows, make in ((vector.CLAMPED, _vector), (packed.PACKED_CLAMPED, _packed), (packed.WORDS_CLAMPED, _words)):
+    for rows, make in (
+        (vector.CLAMPED, _vector),
+        (packed.PACKED_CLAMPED, _packed),
+        (packed.WORDS_CLAMPED, _words),
+    ):
         for name, row in rows.items():
             out[f"{name}_CLAMPED"] = make(f"{name}_CLAMPED", row)
     for name, op in memory.MEMORY.items():
@@ -213,13 +228,12 @@ def _numbers() -> dict[str, int]:
 def sources(parts: int) -> dict[str, str]:
     """C files by name: the handlers in `parts` pieces (compiled side by side) and the table of them."""
     functions = list(_all().values())
-    files = {
-        f"handlers_{part}.c": _HEAD + "\n".join(functions[part::parts]) for part in range(parts)
-    }
+    files = {f"handlers_{part}.c": _HEAD + "\n".join(functions[part::parts]) for part in range(parts)}
     names = handlers()
     files["table.c"] = (
         '#include "wave.h"\n'
         + "".join(f"extern const Rec *{name}(Wave *, const Rec *);\n" for name in names)
-        + f"const Handler emu_handlers[] = {{{', '.join(names)}}};\nconst u32 emu_handler_count = {len(names)};\n"
+        + f"const Handler emu_handlers[] = {{{', '.join(names)}}};\n"
+        + f"const u32 emu_handler_count = {len(names)};\n"
     )
     return files

@@ -76,8 +76,19 @@ def read(data: bytes, name: str) -> Image:
         for symbol in local.iter_symbols() if local else ():
             if symbol["st_info"]["type"] == "STT_FUNC":
                 functions.setdefault(symbol.name, (symbol["st_value"], symbol["st_size"]))
-    except (ELFError, struct.error, KeyError, ValueError, AttributeError, TypeError, OverflowError, OSError) as error:
-        raise EmulatorError(f"{name} is not a readable code object: {error or type(error).__name__}") from error
+    except (
+        ELFError,
+        struct.error,
+        KeyError,
+        ValueError,
+        AttributeError,
+        TypeError,
+        OverflowError,
+        OSError,
+    ) as error:
+        raise EmulatorError(
+            f"{name} is not a readable code object: {error or type(error).__name__}"
+        ) from error
     return Image(text, section["sh_addr"], segments, descriptors, functions, data)
 
 
@@ -87,17 +98,23 @@ def _segments(elf: ELFFile, name: str) -> tuple[tuple[int, bytes, int, bool], ..
         content = segment.data()
         if len(content) != segment["p_filesz"] or segment["p_memsz"] > 1 << 30:
             raise EmulatorError(f"{name} is truncated: a segment ends early")
-        loaded.append([segment["p_vaddr"], bytearray(content), segment["p_memsz"], bool(segment["p_flags"] & 2)])
+        loaded.append(
+            [segment["p_vaddr"], bytearray(content), segment["p_memsz"], bool(segment["p_flags"] & 2)]
+        )
     for section in elf.iter_sections():
         if not isinstance(section, RelocationSection):
             continue
         for relocation in section.iter_relocations():
             if relocation["r_info_type"] != _R_RELATIVE64:
-                raise EmulatorError(f"{name} has a relocation of type {relocation['r_info_type']} (an undefined symbol?)")
+                raise EmulatorError(
+                    f"{name} has a relocation of type {relocation['r_info_type']} (an undefined symbol?)"
+                )
             for address, content, _, _ in loaded:
                 at = relocation["r_offset"] - address
-                if 0 <= at and at + 8 <= len(content):  # the launch base is added when loaded
-                    content[at : at + 8] = struct.pack("<Q", (CODE_BASE + relocation["r_addend"]) & (1 << 64) - 1)
+                if at >= 0 and at + 8 <= len(content):  # the launch base is added when loaded
+                    content[at : at + 8] = struct.pack(
+                        "<Q", (CODE_BASE + relocation["r_addend"]) & (1 << 64) - 1
+                    )
     return tuple((address, bytes(content), size, writable) for address, content, size, writable in loaded)
 
 

@@ -96,7 +96,11 @@ def _encoding(word: int, family: str) -> tuple[str, int, int]:
         if eight in three_words:
             return three_words[eight], (word >> 14) & 0xFF, 12
         if six in (0b110001, 0b110100, 0b111001):
-            return {0b110001: "VBUFFER", 0b110100: "VIMAGE", 0b111001: "VSAMPLE"}[six], (word >> 14) & 0xFF, 12
+            return (
+                {0b110001: "VBUFFER", 0b110100: "VIMAGE", 0b111001: "VSAMPLE"}[six],
+                (word >> 14) & 0xFF,
+                12,
+            )
         if eight == 0b11001110:
             return "VDSDIR", (word >> 20) & 3, 4
     raise Undecodable(f"{word:#010x} starts no {family} encoding that is decoded")

@@ -7,6 +7,7 @@ with a neighbour of its basic block, which runs exactly as often. So counts stay
 import ctypes
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
@@ -73,7 +74,7 @@ def reachable(text: bytes, entries: list[int], family: str, what: str) -> list[I
                 break
             at += inst.size
     instructions = [found[at] for at in sorted(found)]
-    for inst, after in zip(instructions, instructions[1:], strict=False):
+    for inst, after in pairwise(instructions):
         if inst.at + inst.size > after.at:
             raise EmulatorError(f"{what} jumps into the middle of {inst.name} at {inst.at:#x}")
     return instructions
@@ -162,13 +163,17 @@ def prepare(image_: Image, name: str, family: str) -> Kernel:
         more = f" and {len(uncovered) - 5} more" if len(uncovered) > 5 else ""
         raise EmulatorError(
             f"{what} uses what the emulated board does not cover: {'; '.join(uncovered[:5])}{more}",
-            fix="see docs/emulator.md, \"how to add an opcode\"",
+            fix='see docs/emulator.md, "how to add an opcode"',
         )
     if pending:
         _emit(records, instruction_of, [Record("NOP")], pending[0])
         counted_at[pending] = len(records) - 1
-    _emit(records, instruction_of, [Record("S_TRAP", offset=0xFFFF)], len(instructions) - 1)  # ran off the end
-    return _link(image_, name, descriptor, instructions, records, instruction_of, counted_at, start_of, context, entry)
+    _emit(
+        records, instruction_of, [Record("S_TRAP", offset=0xFFFF)], len(instructions) - 1
+    )  # ran off the end
+    return _link(
+        image_, name, descriptor, instructions, records, instruction_of, counted_at, start_of, context, entry
+    )
 
 
 def _emit(records: list[Record], instruction_of: list[int], new: list[Record], n: int) -> None:

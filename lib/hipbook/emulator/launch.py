@@ -13,8 +13,8 @@ from hipbook.build.code_object import KernelArg, KernelFacts
 from hipbook.emulator import image, native
 from hipbook.emulator.image import Image
 from hipbook.emulator.kernel import Kernel
-from hipbook.emulator.operands import PRIVATE_BASE, SHARED_BASE
 from hipbook.emulator.memory_map import READ, WRITE, CView, MemoryMap
+from hipbook.emulator.operands import PRIVATE_BASE, SHARED_BASE
 from hipbook.errors import BadArgument, EmulatorError
 
 MAX_VIEWS = 64
@@ -25,14 +25,16 @@ POLL_MS = 100
 
 class CFault(ctypes.Structure):
     _fields_ = (
-        ("kind", ctypes.c_uint32), ("record", ctypes.c_uint32), ("wave", ctypes.c_uint32), ("lane", ctypes.c_uint32),
-        ("workgroup", ctypes.c_uint64), ("address", ctypes.c_uint64), ("size", ctypes.c_uint64),
-        ("other", ctypes.c_uint64), ("store", ctypes.c_uint32), ("other_record", ctypes.c_uint32),
+        ("kind", ctypes.c_uint32), ("record", ctypes.c_uint32), ("wave", ctypes.c_uint32),
+        ("lane", ctypes.c_uint32), ("workgroup", ctypes.c_uint64), ("address", ctypes.c_uint64),
+        ("size", ctypes.c_uint64), ("other", ctypes.c_uint64), ("store", ctypes.c_uint32),
     )  # fmt: skip
 
 
-TOTALS = ("bytes_read", "bytes_written", "segments32", "segments64", "segments128", "lds_bytes_read",
-          "lds_bytes_written", "lds_conflicts", "barriers", "waves")  # fmt: skip
+TOTALS = (
+    "segments32", "segments64", "segments128", "lds_bytes_read", "lds_bytes_written", "lds_conflicts",
+    "barriers", "waves",
+)  # fmt: skip
 
 
 class CTotals(ctypes.Structure):
@@ -50,7 +52,7 @@ class CLaunch(ctypes.Structure):
         ("scratch_bytes", ctypes.c_uint32), ("n_slots", ctypes.c_uint32), ("sgpr_count", ctypes.c_uint32),
         ("gfx", ctypes.c_uint32), ("sgprs", ctypes.c_uint32 * 32), ("rsrc2", ctypes.c_uint32),
         ("n_views", ctypes.c_uint32), ("views", ctypes.c_void_p), ("wave_order_seed", ctypes.c_uint64),
-        ("max_wave_instructions", ctypes.c_uint64), ("threads", ctypes.c_uint32), ("n_order", ctypes.c_uint32),
+        ("max_wave_instructions", ctypes.c_uint64), ("threads", ctypes.c_uint32),
         ("shared_base", ctypes.c_uint64), ("private_base", ctypes.c_uint64), ("counts", ctypes.c_void_p),
         ("view_counts", ctypes.c_void_p), ("totals", CTotals), ("fault", CFault),
     )  # fmt: skip
@@ -101,15 +103,21 @@ def check_arguments(facts: KernelFacts, args: Sequence[Value]) -> None:
         pointer = arg.kind in ("global_buffer", "dynamic_shared_pointer") and arg.size == 8
         if isinstance(value, Pointer) or value is None:
             if not pointer and not (arg.kind == "by_value" and arg.size == 8):
-                raise BadArgument(name, "a buffer" if value else "None", f"the kernel takes {arg.size} bytes by value here")
+                raise BadArgument(
+                    name, "a buffer" if value else "None", f"the kernel takes {arg.size} bytes by value here"
+                )
             if value is not None:
                 _check_tensor(name, value)
         elif isinstance(value, np.generic):
             if pointer:
-                raise BadArgument(name, repr(value), "the kernel takes a pointer here", fix="hand a Buffer, or None")
+                raise BadArgument(
+                    name, repr(value), "the kernel takes a pointer here", fix="hand a Buffer, or None"
+                )
             if value.dtype.itemsize != arg.size:
                 raise BadArgument(
-                    name, repr(value), f"the kernel takes {arg.size} bytes here, {value.dtype} has {value.dtype.itemsize}"
+                    name,
+                    repr(value),
+                    f"the kernel takes {arg.size} bytes here, {value.dtype} has {value.dtype.itemsize}",
                 )
         else:
             raise BadArgument(name, repr(value), "an argument is a Buffer, a numpy scalar or None")
@@ -141,7 +149,12 @@ def _hidden(arg: KernelArg, grid: Sequence[int], block: Sequence[int], lds_bytes
 
 
 def pack_arguments(
-    facts: KernelFacts, args: Sequence[Value], memory: MemoryMap, grid: Sequence[int], block: Sequence[int], lds_bytes: int
+    facts: KernelFacts,
+    args: Sequence[Value],
+    memory: MemoryMap,
+    grid: Sequence[int],
+    block: Sequence[int],
+    lds_bytes: int,
 ) -> bytes:
     """The kernel argument segment; places the tensors of `args` in `memory`."""
     values = iter(args)
@@ -165,18 +178,26 @@ def pack_arguments(
 # ---- the run ----
 
 
-def _check_geometry(facts: KernelFacts, kernel: Kernel, grid: Sequence[int], block: Sequence[int], lds_bytes: int) -> None:
+def _check_geometry(
+    facts: KernelFacts, kernel: Kernel, grid: Sequence[int], block: Sequence[int], lds_bytes: int
+) -> None:
     for name, dims in (("grid", grid), ("block", block)):
         if len(dims) != 3 or any(not 0 <= int(n) < 1 << 31 for n in dims):
             raise BadArgument(name, tuple(dims), "three counts from 0 to 2^31 - 1")
     size = block[0] * block[1] * block[2]
     if not 1 <= size <= min(1024, facts.max_workgroup_size or 1024):
-        raise BadArgument("block", tuple(block), f"1 to {min(1024, facts.max_workgroup_size or 1024)} work-items a workgroup")
+        raise BadArgument(
+            "block",
+            tuple(block),
+            f"1 to {min(1024, facts.max_workgroup_size or 1024)} work-items a workgroup",
+        )
     if grid[1] > 65535 or grid[2] > 65535:
         raise BadArgument("grid", tuple(grid), "at most 65,535 workgroups in y and z")
     if lds_bytes < 0 or kernel.descriptor.lds_bytes + lds_bytes > MAX_LDS:
         raise BadArgument(
-            "lds_bytes", lds_bytes, f"with {kernel.descriptor.lds_bytes} static bytes at most {MAX_LDS} a workgroup"
+            "lds_bytes",
+            lds_bytes,
+            f"with {kernel.descriptor.lds_bytes} static bytes at most {MAX_LDS} a workgroup",
         )
 
 
@@ -184,8 +205,8 @@ def _user_sgprs(kernel: Kernel, kernarg: int, packet: int, scratch: int) -> list
     """User SGPRs in the order of kernel_code_properties."""
     properties, out = kernel.descriptor.properties, []
     for bit, words in (
-        (0, [0, 0, 0, 0]), (1, [packet, packet >> 32]), (2, [0, 0]), (3, [kernarg, kernarg >> 32]), (4, [0, 0]),
-        (5, [0, 0]), (6, [scratch]),
+        (0, [0, 0, 0, 0]), (1, [packet, packet >> 32]), (2, [0, 0]), (3, [kernarg, kernarg >> 32]),
+        (4, [0, 0]), (5, [0, 0]), (6, [scratch]),
     ):  # fmt: skip
         if properties >> bit & 1:
             out += [word & 0xFFFFFFFF for word in words]
@@ -195,8 +216,8 @@ def _user_sgprs(kernel: Kernel, kernarg: int, packet: int, scratch: int) -> list
 def _packet(grid: Sequence[int], block: Sequence[int], lds: int, scratch: int, kernarg: int) -> bytes:
     """The AQL dispatch packet, for kernels that read it."""
     return struct.pack(
-        "<6H5I4Q", 2, 3, *block, 0, *(g * b & 0xFFFFFFFF for g, b in zip(grid, block, strict=True)), scratch, lds, 0,
-        kernarg, 0, 0,
+        "<6H5I4Q", 2, 3, *block, 0, *(g * b & 0xFFFFFFFF for g, b in zip(grid, block, strict=True)),
+        scratch, lds, 0, kernarg, 0, 0,
     )  # fmt: skip
 
 
@@ -234,7 +255,9 @@ def run(
     segment = pack_arguments(facts, args, memory, grid, block, lds_bytes)
     arguments = len(memory.regions)
     kernarg = place("the kernel arguments", segment, READ)
-    packet = place("the dispatch packet", _packet(grid, block, descriptor.lds_bytes + lds_bytes, scratch, kernarg), READ)
+    packet = place(
+        "the dispatch packet", _packet(grid, block, descriptor.lds_bytes + lds_bytes, scratch, kernarg), READ
+    )
     for address, content, size, writable in loaded.segments:
         access = READ | (WRITE if writable else 0)
         place("the code object", content, access, image.CODE_BASE + address, size)
@@ -242,9 +265,13 @@ def run(
         raise EmulatorError(f"{len(memory.regions)} buffers in one launch, more than {MAX_VIEWS}")
     written = [lib.emu_reserve(region.span) if region.write_only else None for region in memory.regions]
     try:
-        if any(region.write_only and not place_ for region, place_ in zip(memory.regions, written, strict=True)):
+        if any(
+            region.write_only and not place_ for region, place_ in zip(memory.regions, written, strict=True)
+        ):
             raise EmulatorError("no address space for the shadow of a buffer")
-        views = (CView * len(memory.regions))(*(r.to_c(w) for r, w in zip(memory.regions, written, strict=True)))
+        views = (CView * len(memory.regions))(
+            *(r.to_c(w) for r, w in zip(memory.regions, written, strict=True))
+        )
         counts = np.zeros((len(kernel.records), 2), np.uint64)
         view_counts = np.zeros((len(views), 5), np.uint64)
         sgprs = _user_sgprs(kernel, kernarg, packet, scratch)

@@ -55,7 +55,7 @@ def _program(context: Context, inst: Inst, base: str) -> list[Record]:
         return [Record("S_TRAP", offset=simm)]
     if base == "S_SENDMSG" and simm & 0xFF == 3:  # releases VGPRs early
         return [Record("NOP")]
-    if base == "S_ROUND_MODE" and simm & 0xF == 0 or base == "S_DENORM_MODE" and simm & 0xF == 0xF:
+    if (base == "S_ROUND_MODE" and simm & 0xF == 0) or (base == "S_DENORM_MODE" and simm & 0xF == 0xF):
         return [Record("NOP")]
     raise Uncovered(f"{inst.name} {simm:#x}")
 

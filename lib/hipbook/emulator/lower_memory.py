@@ -2,7 +2,16 @@
 
 from hipbook.emulator.isa import Inst
 from hipbook.emulator.operands import (
-    NO_SADDR, NO_VADDR, NULL, RETURN, SGPR, VGPR, Context, Operand, Record, Uncovered,
+    NO_SADDR,
+    NO_VADDR,
+    NULL,
+    RETURN,
+    SGPR,
+    VGPR,
+    Context,
+    Operand,
+    Record,
+    Uncovered,
 )  # fmt: skip
 from hipbook.emulator.semantics import memory
 

@@ -7,8 +7,25 @@ between two helpers: the first permutes its source into a temporary and narrows 
 from hipbook.emulator import isa
 from hipbook.emulator.isa import Inst
 from hipbook.emulator.operands import (
-    ABS, CLAMP, DPP_TEMP, DST_HI, EXEC, HALF, HI, HI2, NEG, NEG2, OMOD_SHIFT, SGPR, VCC, VGPR, VOPD_TEMP, Context,
-    Operand, Record, Uncovered,
+    ABS,
+    CLAMP,
+    DPP_TEMP,
+    DST_HI,
+    EXEC,
+    HALF,
+    HI,
+    HI2,
+    NEG,
+    NEG2,
+    OMOD_SHIFT,
+    SGPR,
+    VCC,
+    VGPR,
+    VOPD_TEMP,
+    Context,
+    Operand,
+    Record,
+    Uncovered,
 )  # fmt: skip
 from hipbook.emulator.semantics import Row, native, packed, vector
 

@@ -49,18 +49,24 @@ class Region:
         return max(0, address - (self.va + self.span) + 1)
 
     def to_c(self, written: int | None) -> CView:
-        view = CView(va=self.va, span=self.span, inner=self.inner, levels=len(self.levels), access=self.access)
+        view = CView(
+            va=self.va, span=self.span, inner=self.inner, levels=len(self.levels), access=self.access
+        )
         view.host, view.written = self.host, written
         for n, (stride, count) in enumerate(self.levels):
             view.stride[n], view.count[n] = stride, count
         return view
 
 
-def shape_of(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> tuple[tuple[tuple[int, int], ...], int, int]:
+def shape_of(
+    shape: Sequence[int], strides: Sequence[int], itemsize: int
+) -> tuple[tuple[tuple[int, int], ...], int, int]:
     """(levels, inner, span) in bytes of a strided tensor. Dimensions that overlap become one gapless span."""
     if any(n == 0 for n in shape):
         return (), 0, 0
-    dims = sorted((stride * itemsize, n) for stride, n in zip(strides, shape, strict=True) if n > 1 and stride)
+    dims = sorted(
+        (stride * itemsize, n) for stride, n in zip(strides, shape, strict=True) if n > 1 and stride
+    )
     span = itemsize + sum(stride * (n - 1) for stride, n in dims)
     inner, levels = itemsize, []
     for stride, n in dims:
@@ -108,7 +114,16 @@ class MemoryMap:
         levels, inner, span = shape_of(tensor.shape, tensor.stride(), itemsize)
         if span:
             self.regions.append(
-                Region(name, va, span, levels, inner, ACCESS[access], key + tensor.storage_offset() * itemsize, access == "w")
+                Region(
+                    name,
+                    va,
+                    span,
+                    levels,
+                    inner,
+                    ACCESS[access],
+                    key + tensor.storage_offset() * itemsize,
+                    access == "w",
+                )
             )
         return va
 

@@ -24,8 +24,10 @@ from hipbook.errors import BuildError
 RUNTIME = Path(__file__).parent / "runtime"
 COMPILERS = ("clang-22", "clang", "cc", "gcc")
 # -ffp-contract=off: only what the kernel fuses is fused. -fwrapv: integer overflow wraps, as in the ISA.
-FLAGS = ("-std=gnu11", "-O3", "-march=native", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fno-strict-aliasing",
-         "-fwrapv", "-fno-trapping-math", "-pthread", "-Wall", "-Wno-unused-function")  # fmt: skip
+FLAGS = (
+    "-std=gnu11", "-O3", "-march=native", "-fPIC", "-ffp-contract=off", "-fno-math-errno",
+    "-fno-trapping-math", "-fno-strict-aliasing", "-fwrapv", "-pthread", "-Wall", "-Wno-unused-function",
+)  # fmt: skip
 PARTS = 4
 
 
@@ -67,7 +69,8 @@ def _run(command: list[str], cwd: Path) -> None:
     result = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
     if result.returncode:
         raise BuildError(
-            f"the emulator's runtime does not compile\n  command: {' '.join(command)}\n{result.stderr[:4000].rstrip()}",
+            f"the emulator's runtime does not compile\n  command: {' '.join(command)}\n"
+            f"{result.stderr[:4000].rstrip()}",
             fix="set HIPBOOK_CC to another C compiler (clang 14 or gcc 12 and later)",
         )
 
@@ -81,7 +84,11 @@ def _build(into: Path, cc: str) -> None:
             (folder / name).write_text(text)
         units = sorted(folder.glob("*.c"), key=lambda p: -p.stat().st_size)
         with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            list(pool.map(lambda unit: _run([cc, *FLAGS, "-c", unit.name, "-o", f"{unit.stem}.o"], folder), units))
+            list(
+                pool.map(
+                    lambda unit: _run([cc, *FLAGS, "-c", unit.name, "-o", f"{unit.stem}.o"], folder), units
+                )
+            )
         objects = [f"{unit.stem}.o" for unit in units]
         _run([cc, "-shared", "-pthread", "-o", "runtime.so", *objects, "-lm"], folder)
         os.replace(folder / "runtime.so", into)

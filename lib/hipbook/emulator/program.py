@@ -1,9 +1,9 @@
 """A code object on the emulated board: `load` it, `run` its kernels."""
 
 import hashlib
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from hipbook.build.code_object import CodeObject, KernelFacts
 from hipbook.emulator import counters, faults, image, isa, kernel, launch
@@ -44,15 +44,25 @@ class Program:
         self.facts(name)
         descriptor = self.image.descriptors[name]
         if not descriptor.wave32:
-            raise EmulatorError(f"kernel {name!r} is built for waves of 64 lanes", fix="build without -mwavefrontsize64")
+            raise EmulatorError(
+                f"kernel {name!r} is built for waves of 64 lanes", fix="build without -mwavefrontsize64"
+            )
         if descriptor.rsrc1 >> _ROUND & 0xF:
             raise EmulatorError(f"kernel {name!r} starts in a rounding mode other than nearest even")
         if descriptor.rsrc1 >> _DENORM32 & 0xF != 0xF:
-            raise EmulatorError(f"kernel {name!r} is built to flush subnormals", fix="build without -fgpu-flush-denormals-to-zero")
+            raise EmulatorError(
+                f"kernel {name!r} is built to flush subnormals",
+                fix="build without -fgpu-flush-denormals-to-zero",
+            )
         return kernel.prepare(self.image, name, self.family)
 
     def run(
-        self, name: str, grid: Sequence[int], block: Sequence[int], args: Sequence[launch.Value], **options: object
+        self,
+        name: str,
+        grid: Sequence[int],
+        block: Sequence[int],
+        args: Sequence[launch.Value],
+        **options: object,
     ) -> Counted:
         """Runs one dispatch; returns its counts. Raises KernelFault when the kernel did what it must not.
 
@@ -61,42 +71,42 @@ class Program:
         ready = self.kernel(name)
         grid, block = tuple(int(n) for n in grid), tuple(int(n) for n in block)
         outcome = launch.run(
-            ready, self.facts(name), self.image, grid, block, args, gfx=12 if self.family == "rdna4" else 11, **options
+            ready,
+            self.facts(name),
+            self.image,
+            grid,
+            block,
+            args,
+            gfx=12 if self.family == "rdna4" else 11,
+            **options,
         )
         if outcome.fault is not None:
             raise faults.to_exception(ready, self.image, grid, outcome.fault, outcome.memory)
         return counters.collect(ready, outcome)
 
 
-@lru_cache(maxsize=64)
-def _load(sha256: str, data: bytes, name: str, code_object_key: "Key") -> Program:
-    code_object = code_object_key.code_object
-    family = isa.FAMILIES.get(code_object.arch)
-    if family is None:
-        raise EmulatorError(
-            f"{name} is built for {code_object.arch}, which is not emulated", fix=f"one of {', '.join(isa.FAMILIES)}"
-        )
-    launch.check_layout()
-    return Program(code_object, image.read(data, name), family)
-
-
-class Key:
-    """A code object that hashes by its file's content alone."""
-
-    def __init__(self, code_object: CodeObject) -> None:
-        self.code_object = code_object
-
-    def __hash__(self) -> int:
-        return hash(self.code_object.sha256)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Key) and other.code_object.sha256 == self.code_object.sha256
+_LOADED: OrderedDict[tuple[str, str], Program] = OrderedDict()  # by content and architecture
+_KEPT = 64
 
 
 def load(code_object: CodeObject) -> Program:
-    """The program in `code_object`'s file, decoded once per content. Raises EmulatorError for what cannot run."""
+    """The program in `code_object`'s file, kept by content. Raises EmulatorError for what cannot run."""
+    path = code_object.path
+    family = isa.FAMILIES.get(code_object.arch)
+    if family is None:
+        raise EmulatorError(
+            f"{path.name} is built for {code_object.arch}, which is not emulated",
+            fix=f"one of {', '.join(isa.FAMILIES)}",
+        )
     try:
-        data = code_object.path.read_bytes()
+        data = path.read_bytes()
     except OSError as error:
-        raise EmulatorError(f"cannot read {code_object.path}: {error}") from error
-    return _load(hashlib.sha256(data).hexdigest(), data, code_object.path.name, Key(code_object))
+        raise EmulatorError(f"cannot read {path}: {error}") from error
+    key = (hashlib.sha256(data).hexdigest(), code_object.arch)
+    if key not in _LOADED:
+        launch.check_layout()
+        _LOADED[key] = Program(code_object, image.read(data, path.name), family)
+    _LOADED.move_to_end(key)
+    while len(_LOADED) > _KEPT:
+        _LOADED.popitem(last=False)
+    return _LOADED[key]

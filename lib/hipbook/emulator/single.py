@@ -1,9 +1,9 @@
 """Runs a few instructions on one wave with given registers: for tests of opcodes, and for trying one out.
 
-    state = State()
-    state.v[1] = np.arange(32)
-    run(bytes_of("v_add_nc_u32 v0, v1, v1"), state)
-    state.v[0]
+state = State()
+state.v[1] = np.arange(32)
+run(bytes_of("v_add_nc_u32 v0, v1, v1"), state)
+state.v[0]
 """
 
 import ctypes
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hipbook.emulator import image, kernel, launch, native
+from hipbook.emulator.faults import KINDS
 from hipbook.emulator.image import Descriptor, Image
 from hipbook.emulator.memory_map import READ, WRITE, CView, MemoryMap
 from hipbook.errors import KernelFault
@@ -22,8 +23,8 @@ _ENDPGM = bytes.fromhex("0000b0bf")
 
 @dataclass
 class State:
-    """A wave's registers: `v` uint32 [256, 32], `s` uint32 [256] by operand number (VCC 106, M0 125, EXEC 126,
-    SCC 253), and its LDS. All lanes are active unless s[EXEC] says otherwise."""
+    """A wave's registers: `v` uint32 [256, 32], `s` uint32 [256] by operand number (VCC 106, M0 125,
+    EXEC 126, SCC 253), and its LDS. All lanes are active unless s[EXEC] says otherwise."""
 
     v: np.ndarray = field(default_factory=lambda: np.zeros((256, 32), np.uint32))
     s: np.ndarray = field(default_factory=lambda: np.zeros(256, np.uint32))
@@ -79,8 +80,6 @@ def run(
         ctypes.addressof(job), state.v.ctypes.data, state.s.ctypes.data, state.lds.ctypes.data
     )
     if kind:
-        from hipbook.emulator.faults import KINDS
-
         raise KernelFault(f"{KINDS[kind][0]}: lane {job.fault.lane}, address {job.fault.address:#x}")
     return address
 

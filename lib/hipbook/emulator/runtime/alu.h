@@ -74,6 +74,25 @@ INLINE u16 f32_to_bf16(f32 x) {  // round to nearest even
 }
 INLINE f32 half_to_f32(u32 x) { u16 h = (u16)x; return (f32)AS(f16, h); }
 
+INLINE f32 dot2_f16(u32 a, u32 b, f32 c) {
+  return fmaf(half_to_f32(a >> 16), half_to_f32(b >> 16), fmaf(half_to_f32(a), half_to_f32(b), c));
+}
+INLINE f32 dot2_bf16(u32 a, u32 b, f32 c) {
+  f32 low = fmaf(bf16_to_f32(a & 0xffff), bf16_to_f32(b & 0xffff), c);
+  return fmaf(bf16_to_f32(a >> 16), bf16_to_f32(b >> 16), low);
+}
+INLINE f16 dot2_f16_f16(u32 a, u32 b, f16 c) {
+  f64 low = (f64)half_to_f32(a) * half_to_f32(b), high = (f64)half_to_f32(a >> 16) * half_to_f32(b >> 16);
+  return (f16)(low + high + (f64)c);
+}
+INLINE u32 saturate8(i32 x) { return x < 0 ? 0 : x > 255 ? 255 : (u32)x; }
+INLINE u32 saturate_i16(i32 x) { return (u16)(x < -32768 ? -32768 : x > 32767 ? 32767 : x); }
+INLINE f32 cube_face(f32 x, f32 y, f32 z) {
+  if (fabsf(z) >= fabsf(x) && fabsf(z) >= fabsf(y)) return z < 0 ? 5.0f : 4.0f;
+  if (fabsf(y) >= fabsf(x)) return y < 0 ? 3.0f : 2.0f;
+  return x < 0 ? 1.0f : 0.0f;
+}
+
 INLINE f32 fp8_to_f32(u32 x, int mantissa_bits, int bias, int ieee) {  // OCP e4m3fn and e5m2
   u32 sign = (x >> 7) & 1, exponent = (x & 0x7f) >> mantissa_bits, mantissa = x & ((1u << mantissa_bits) - 1);
   u32 top = (0x7fu >> mantissa_bits);
@@ -341,6 +360,7 @@ INLINE i32 dot_nibbles(u32 a, u32 b, int a_signed, int b_signed) {
   }
   return sum;
 }
+INLINE u32 saturate_i32(i64 x) { return (u32)(x < INT32_MIN ? INT32_MIN : x > INT32_MAX ? INT32_MAX : x); }
 INLINE u32 pk_add_f16(u32 a, u32 b) {
   f16 low = (f16)(half_to_f32(a) + half_to_f32(b)), high = (f16)(half_to_f32(a >> 16) + half_to_f32(b >> 16));
   return AS(u16, low) | (u32)AS(u16, high) << 16;

@@ -28,7 +28,7 @@ int find_piece(Thread *t, u64 addr, u32 size, u32 want, Cache *c, u32 *kind) {
     u64 lo, hi;
     if (!piece_of(v, addr, size, &lo, &hi)) continue;
     if ((v->access & want) != want) {
-      *kind = want & WRITE ? FAULT_READ_ONLY : FAULT_WRITE_ONLY;
+      *kind = FAULT_READ_ONLY;
       continue;
     }
     c->lo = lo, c->hi = hi, c->view = i, c->access = v->access;

@@ -86,23 +86,22 @@ typedef struct {
 } Cache;
 
 typedef struct {
-  u64 bytes_read, bytes_written, segments32, segments64, segments128;
+  u64 segments32, segments64, segments128;
   u64 lds_bytes_read, lds_bytes_written, lds_conflicts, barriers, waves;
 } Totals;
 
 enum { STOP_END = 1, STOP_WAIT, STOP_FAULT };
 
 enum {
-  FAULT_NONE, FAULT_BOUNDS, FAULT_READ_ONLY, FAULT_WRITE_ONLY, FAULT_UNWRITTEN, FAULT_MISALIGNED,
-  FAULT_LDS_BOUNDS, FAULT_LDS_UNWRITTEN, FAULT_LDS_RACE, FAULT_SCRATCH_BOUNDS, FAULT_SCRATCH_UNWRITTEN,
-  FAULT_BARRIER_ENDED, FAULT_BARRIER_LANES, FAULT_DEADLOCK, FAULT_BUDGET, FAULT_TRAP, FAULT_BAD_JUMP,
-  FAULT_BAD_REGISTER, FAULT_APERTURE,
+  FAULT_NONE, FAULT_BOUNDS, FAULT_READ_ONLY, FAULT_UNWRITTEN, FAULT_MISALIGNED, FAULT_LDS_BOUNDS,
+  FAULT_LDS_UNWRITTEN, FAULT_LDS_RACE, FAULT_SCRATCH_BOUNDS, FAULT_SCRATCH_UNWRITTEN, FAULT_BARRIER_ENDED,
+  FAULT_BARRIER_LANES, FAULT_DEADLOCK, FAULT_BUDGET, FAULT_TRAP, FAULT_BAD_JUMP,
 };
 
 typedef struct {
   u32 kind, record, wave, lane;
   u64 workgroup, address, size, other;  // other: what the kind needs more (the other wave of a race)
-  u32 store, other_record;
+  u32 store;
 } Fault;
 
 // What Python hands over for one dispatch.
@@ -120,7 +119,7 @@ typedef struct {
   u32 rsrc2, n_views;
   View *views;
   u64 wave_order_seed, max_wave_instructions;
-  u32 threads, n_order;
+  u32 threads;
   u64 shared_base, private_base;
   // results
   Count *counts;

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class MemoryOp:
     """`kind`: load, store, atomic. `space`: global, flat, scratch, buffer, lds, scalar, scalar_buffer.
-    `registers`: data registers read or written. `code`: a complete handler in C, NAME standing for its name."""
+    `registers`: data registers read or written. `code`: the complete handler in C."""
 
     name: str
     space: str
@@ -70,7 +70,12 @@ _LDS_ATOMICS = {
 
 def _vector_memory() -> list[MemoryOp]:
     ops = []
-    for prefix, space in (("GLOBAL", "global"), ("FLAT", "flat"), ("SCRATCH", "scratch"), ("BUFFER", "buffer")):
+    for prefix, space in (
+        ("GLOBAL", "global"),
+        ("FLAT", "flat"),
+        ("SCRATCH", "scratch"),
+        ("BUFFER", "buffer"),
+    ):
         for suffix, (size, mode) in _LOADS.items():
             code = f"return {space}_load(w, r, {size}, {mode});"
             ops.append(_op(f"{prefix}_LOAD_{suffix}", space, "load", size, code))
@@ -91,13 +96,20 @@ def _vector_memory() -> list[MemoryOp]:
             size = 8 if kind.endswith("64") else 4
             ops.append(
                 MemoryOp(
-                    name, space, "atomic", size // 4 * (2 if "CMPSWAP" in suffix else 1),
+                    name,
+                    space,
+                    "atomic",
+                    size // 4 * (2 if "CMPSWAP" in suffix else 1),
                     f"GLOBAL_ATOMIC({name}, {kind}, {access}, {addresses}, {now})",
-                    ordered="F32" in suffix or "F16" in suffix or "SWAP" in suffix or "SUB_CLAMP" in suffix
-                    or suffix.startswith(("COND", "INC", "DEC")),
-                )  # fmt: skip
+                    ordered=_shows_order(suffix),
+                )
             )
     return ops
+
+
+def _shows_order(suffix: str) -> bool:
+    """Whether the final value depends on the order of the atomics (they round, wrap or replace)."""
+    return any(part in suffix for part in ("F32", "F16", "SWAP", "SUB_CLAMP", "COND", "INC", "DEC"))
 
 
 def _lds() -> list[MemoryOp]:
@@ -111,13 +123,19 @@ def _lds() -> list[MemoryOp]:
     for size in (4, 8):
         for stride, unit in (("", size), ("STRIDE64_", 64 * size)):
             name = f"2ADDR_{stride}B{8 * size}"
-            ops.append(_op(f"DS_LOAD_{name}", "lds", "load", 2 * size, f"return lds_load2(w, r, {size}, {unit});"))
-            ops.append(_op(f"DS_STORE_{name}", "lds", "store", size, f"return lds_store2(w, r, {size}, {unit});"))
+            ops.append(
+                _op(f"DS_LOAD_{name}", "lds", "load", 2 * size, f"return lds_load2(w, r, {size}, {unit});")
+            )
+            ops.append(
+                _op(f"DS_STORE_{name}", "lds", "store", size, f"return lds_store2(w, r, {size}, {unit});")
+            )
     for suffix, (kind, now) in _LDS_ATOMICS.items():
         stem, _, size = suffix.rpartition("_")
         registers = 2 if kind.endswith("64") else 1
         for name, returns in ((f"DS_{suffix}", 0), (f"DS_{stem}_RTN_{size}", 1)):
-            ops.append(MemoryOp(name, "lds", "atomic", registers, f"LDS_ATOMIC({name}, {kind}, {returns}, {now})"))
+            ops.append(
+                MemoryOp(name, "lds", "atomic", registers, f"LDS_ATOMIC({name}, {kind}, {returns}, {now})")
+            )
     for size in (32, 64):
         name = f"DS_STOREXCHG_RTN_B{size}"
         ops.append(MemoryOp(name, "lds", "atomic", size // 32, f"LDS_ATOMIC({name}, u{size}, 1, now = x)"))
@@ -136,7 +154,9 @@ def _scalar() -> list[MemoryOp]:
 
 
 def _op(name: str, space: str, kind: str, size: int, body: str) -> MemoryOp:
-    return MemoryOp(name, space, kind, max(1, size // 4), f"const Rec *{name}(Wave *w, const Rec *r) {{ {body} }}")
+    return MemoryOp(
+        name, space, kind, max(1, size // 4), f"const Rec *{name}(Wave *w, const Rec *r) {{ {body} }}"
+    )
 
 
 MEMORY = {op.name: op for op in (*_vector_memory(), *_lds(), *_scalar())}

@@ -1,8 +1,8 @@
 """Instructions written by hand in runtime/native.c: operand types as the decoder must prepare them.
 
-`-` results and the result kinds: `s32`, `s64` an SGPR (pair), `u32`, `u16` a VGPR. Source kinds beyond those
-of vector.py: `any` (a VGPR or scalar), `s32`, `s64`, `v` (must be a VGPR), `v8`, `v4` (a run of VGPRs) and `c8`
-(a run of VGPRs or one inline constant).
+Result kinds: `s32`, `s64` an SGPR (pair), `u32`, `u16` a VGPR. Source kinds beyond those of the vector
+table: `any` (a VGPR or scalar), `s32`, `s64`, `v` (must be a VGPR), `v4` (a run of four VGPRs), `c8` (a run
+of eight, or one inline constant), `...lane` (its opsel bit is a flag of the lane permutes).
 """
 
 from hipbook.emulator.semantics import parse

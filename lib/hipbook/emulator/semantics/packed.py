@@ -1,8 +1,9 @@
 """VOP3P: packed 16-bit arithmetic, dot products and mixed-precision FMA.
 
 PACKED rows compute one half (type of the halves, number of sources); the generated handler runs them on both
-halves, as chosen and negated by opsel and neg. WORDS rows see raw 32-bit operands and their flags
-(`na`, `nb`: the neg bit, which the integer dot products use for signedness). MIX rows take f32 or f16 operands.
+halves, as chosen and negated by opsel and neg. WORDS rows see raw 32-bit operands and `na`, `nb`: the neg
+bits, which the integer dot products use for signedness. DOTS rows see the halves as f32. MIX rows take f32
+or f16 operands.
 """
 
 from hipbook.emulator.semantics import parse
@@ -50,9 +51,9 @@ V_DOT8_U32_U4         u32  u32 u32 u32  (u32)dot_nibbles(a, b, 0, 0) + c
 """)
 
 WORDS_CLAMPED = parse("""
-V_DOT4_I32_IU8        u32  u32 u32 u32  (u32)saturate((i64)dot_bytes(a, b, na, nb) + (i32)c, INT32_MIN, INT32_MAX)
+V_DOT4_I32_IU8        u32  u32 u32 u32  saturate_i32((i64)dot_bytes(a, b, na, nb) + (i32)c)
 V_DOT4_U32_U8         u32  u32 u32 u32  (u32)MIN((u64)(u32)dot_bytes(a, b, 0, 0) + c, (u64)~0u)
-V_DOT8_I32_IU4        u32  u32 u32 u32  (u32)saturate((i64)dot_nibbles(a, b, na, nb) + (i32)c, INT32_MIN, INT32_MAX)
+V_DOT8_I32_IU4        u32  u32 u32 u32  saturate_i32((i64)dot_nibbles(a, b, na, nb) + (i32)c)
 V_DOT8_U32_U4         u32  u32 u32 u32  (u32)MIN((u64)(u32)dot_nibbles(a, b, 0, 0) + c, (u64)~0u)
 """)
 

@@ -40,7 +40,7 @@ V_CVT_NORM_I16_F16    u16  f16          to_snorm((f64)a)
 V_CVT_NORM_U16_F16    u16  f16          to_unorm((f64)a)
 V_CVT_I32_I16         i32  i16          a
 V_CVT_U32_U16         u32  u16          a
-V_SAT_PK_U8_I16       u16  u32          (u16)(saturate((i16)a, 0, 255) | saturate((i16)(a >> 16), 0, 255) << 8)
+V_SAT_PK_U8_I16       u16  u32          (u16)(saturate8((i16)a) | saturate8((i16)(a >> 16)) << 8)
 V_CVT_PK_RTZ_F16_F32  u32  f32 f32      f32_to_f16_toward_zero(a) | (u32)f32_to_f16_toward_zero(b) << 16
 V_CVT_PK_I16_F32      u32  f32 f32      (u16)to_i16(a) | (u32)(u16)to_i16(b) << 16
 V_CVT_PK_U16_F32      u32  f32 f32      to_u16(a) | (u32)to_u16(b) << 16
@@ -49,7 +49,7 @@ V_CVT_PK_NORM_U16_F32  u32  f32 f32     to_unorm(a) | (u32)to_unorm(b) << 16
 V_CVT_PK_NORM_I16_F16  u32  f16 f16     to_snorm((f64)a) | (u32)to_snorm((f64)b) << 16
 V_CVT_PK_NORM_U16_F16  u32  f16 f16     to_unorm((f64)a) | (u32)to_unorm((f64)b) << 16
 V_CVT_PK_U16_U32      u32  u32 u32      MIN(a, 65535u) | MIN(b, 65535u) << 16
-V_CVT_PK_I16_I32      u32  i32 i32      (u16)saturate(a, -32768, 32767) | (u32)(u16)saturate(b, -32768, 32767) << 16
+V_CVT_PK_I16_I32      u32  i32 i32      saturate_i16(a) | saturate_i16(b) << 16
 V_CVT_PK_U8_F32       u32  f32 u32 u32  (c & ~(255u << (8 * (b & 3)))) | to_u8(a) << (8 * (b & 3))
 V_PACK_B32_F16        u32  u16 u16      a | (u32)b << 16
 # ---- f32 ----
@@ -96,9 +96,9 @@ V_LDEXP_F32           f32  f32 i32      ldexp_f32(a, b)
 V_DIV_SCALE_F32       f32+mask  f32 f32 f32  d = div_scale_f32(a, b, c, &k)
 V_DIV_FMAS_F32        f32  f32 f32 f32 vcc   div_fmas_f32(a, b, c, m)
 V_DIV_FIXUP_F32       f32  f32 f32 f32  div_fixup_f32(a, b, c)
-V_DOT2ACC_F32_F16     f32  u32 u32 f32=  fmaf(half_to_f32(a >> 16), half_to_f32(b >> 16), fmaf(half_to_f32(a), half_to_f32(b), c))
-V_DOT2ACC_F32_BF16    f32  u32 u32 f32=  fmaf(bf16_to_f32(a >> 16), bf16_to_f32(b >> 16), fmaf(bf16_to_f32(a & 0xffff), bf16_to_f32(b & 0xffff), c))
-V_CUBEID_F32          f32  f32 f32 f32  fabsf(c) >= fabsf(a) && fabsf(c) >= fabsf(b) ? (c < 0 ? 5.0f : 4.0f) : fabsf(b) >= fabsf(a) ? (b < 0 ? 3.0f : 2.0f) : (a < 0 ? 1.0f : 0.0f)
+V_DOT2ACC_F32_F16     f32  u32 u32 f32=  dot2_f16(a, b, c)
+V_DOT2ACC_F32_BF16    f32  u32 u32 f32=  dot2_bf16(a, b, c)
+V_CUBEID_F32          f32  f32 f32 f32  cube_face(a, b, c)
 # ---- f64 ----
 V_ADD_F64             f64  f64 f64      a + b
 V_MUL_F64             f64  f64 f64      a * b
@@ -159,8 +159,8 @@ V_FREXP_MANT_F16      f16  f16          (f16)frexp_mant_f32((f32)a)
 V_FREXP_EXP_I16_F16   i16  f16          (i16)frexp_exp_f32((f32)a)
 V_LDEXP_F16           f16  f16 i16      ldexp_f16(a, b)
 V_DIV_FIXUP_F16       f16  f16 f16 f16  div_fixup_f16(a, b, c)
-V_DOT2_F16_F16        f16  u32 u32 f16  (f16)((f64)half_to_f32(a) * half_to_f32(b) + (f64)half_to_f32(a >> 16) * half_to_f32(b >> 16) + (f64)c)
-V_DOT2_BF16_BF16      u16  u32 u32 u16  f32_to_bf16(fmaf(bf16_to_f32(a >> 16), bf16_to_f32(b >> 16), fmaf(bf16_to_f32(a & 0xffff), bf16_to_f32(b & 0xffff), bf16_to_f32(c))))
+V_DOT2_F16_F16        f16  u32 u32 f16  dot2_f16_f16(a, b, c)
+V_DOT2_BF16_BF16      u16  u32 u32 u16  f32_to_bf16(dot2_bf16(a, b, bf16_to_f32(c)))
 # ---- integers ----
 V_CNDMASK_B32         u32  b32 b32 mask  c ? b : a
 V_CNDMASK_B16         u16  u16 u16 mask  c ? b : a
@@ -278,8 +278,8 @@ _CLAMPED = """
 V_ADD_NC_U32          u32  u32 u32      a + b < a ? ~0u : a + b
 V_SUB_NC_U32          u32  u32 u32      a < b ? 0 : a - b
 V_SUBREV_NC_U32       u32  u32 u32      b < a ? 0 : b - a
-V_ADD_NC_I32          i32  i32 i32      (i32)saturate((i64)a + b, INT32_MIN, INT32_MAX)
-V_SUB_NC_I32          i32  i32 i32      (i32)saturate((i64)a - b, INT32_MIN, INT32_MAX)
+V_ADD_NC_I32          i32  i32 i32      saturate_i32((i64)a + b)
+V_SUB_NC_I32          i32  i32 i32      saturate_i32((i64)a - b)
 V_ADD_NC_U16          u16  u16 u16      (u16)MIN((u32)a + b, 65535u)
 V_SUB_NC_U16          u16  u16 u16      a < b ? 0 : (u16)(a - b)
 V_ADD_NC_I16          i16  i16 i16      (i16)saturate((i32)a + b, -32768, 32767)

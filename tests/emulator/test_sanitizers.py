@@ -1,0 +1,217 @@
+"""Each check fires on a kernel that deserves it, says where, and stays silent on its faultless kin."""
+
+import pickle
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from hipbook.errors import KernelFault
+
+ONE = (1, 1, 1)
+
+
+def i32(n: int) -> torch.Tensor:
+    return torch.arange(n, dtype=torch.int32)
+
+
+# ---- bounds ----
+
+
+def test_copy_is_silent(launch):
+    x, out = torch.rand(100), torch.zeros(100)
+    done = launch("copy", (4, 1, 1), (32, 1, 1), x, (out, "w"), 100, 0, 0)
+    assert torch.equal(x, out)
+    assert done.unwritten == {"arg1": 0}
+
+
+@pytest.mark.parametrize("checks", [True, False])
+def test_read_one_element_past_the_end(launch, checks):
+    with pytest.raises(KernelFault) as caught:
+        launch(
+            "copy", (4, 1, 1), (32, 1, 1), torch.rand(100), (torch.zeros(100), "w"), 100, 1, 0, checks=checks
+        )
+    text = str(caught.value)
+    assert "out-of-bounds: load of 4 bytes at 0x1000000190" in text
+    assert "in kernel copy, at +0x" in text
+    assert "global_load_b32" in text
+    assert "source small.hip:6" in text
+    assert "workgroup (3, 0, 0), wave 0, lane 3" in text
+    assert "nearest buffer: arg0 (400 bytes at 0x1000000000), 1 byte(s) past its last byte" in text
+    report = pickle.loads(pickle.dumps(caught.value)).report
+    assert (report.kind, report.source, report.lane, report.buffer, report.distance) == (
+        "out-of-bounds", ("small.hip", 6), 3, "arg0", 1,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("checks", [True, False])
+def test_write_before_the_first_element(launch, checks):
+    with pytest.raises(
+        KernelFault, match=r"(?s)store of 4 bytes.*lane 0\n.*arg1 .* 4 byte\(s\) before its first byte"
+    ):
+        launch("copy", ONE, (32, 1, 1), torch.rand(32), (torch.zeros(32), "w"), 32, 0, -1, checks=checks)
+
+
+def test_access_to_a_view_of_a_larger_tensor_stays_inside_it(launch):
+    whole = torch.rand(300)
+    with pytest.raises(KernelFault, match="out-of-bounds"):
+        launch("copy", ONE, (32, 1, 1), whole[100:131], (torch.zeros(32), "w"), 32, 0, 0)
+
+
+def test_gap_between_interleaved_views_is_a_fault(launch):
+    """K and V views of one [blocks, 2, n] allocation: an index into the other's half is not mine."""
+    cache = torch.arange(8 * 2 * 16, dtype=torch.int32).view(8, 2, 16)
+    keys, values = cache[:, 0], cache[:, 1]
+    assert keys.stride(0) == 32
+    out = torch.zeros(32, dtype=torch.int32)
+    index = torch.arange(32) // 16 * 32 + torch.arange(32) % 16
+    launch("gather", ONE, (32, 1, 1), keys, index, (out, "w"))
+    assert torch.equal(out, keys[:2].reshape(-1))
+    with pytest.raises(KernelFault, match=r"out-of-bounds.*\n(.*\n)*.*in arg0: byte 64 of its 960"):
+        launch("gather", ONE, (32, 1, 1), keys, torch.arange(32), (out, "w"))
+    with pytest.raises(KernelFault, match="past its last byte"):
+        launch("gather", ONE, (32, 1, 1), values, torch.full((32,), 8 * 32), (out, "w"))
+
+
+def test_store_to_a_read_only_buffer(launch):
+    x = torch.ones(32)
+    with pytest.raises(KernelFault, match=r"read-only: store of 4 bytes"):
+        launch("add_into", ONE, (32, 1, 1), x, np.float32(1))
+    assert torch.equal(x, torch.ones(32))
+
+
+def test_null_pointer(launch):
+    with pytest.raises(KernelFault, match=r"(?s)out-of-bounds: load of 4 bytes at 0x0.*a null pointer"):
+        launch("copy", ONE, (32, 1, 1), None, (torch.zeros(32), "w"), 32, 0, 0)
+
+
+# ---- never written ----
+
+
+def test_read_of_a_write_buffer_before_it_is_written(launch):
+    with pytest.raises(KernelFault, match=r"unwritten: load of 4 bytes .* that were never written"):
+        launch("add_into", ONE, (32, 1, 1), (torch.ones(32), "w"), np.float32(1))
+    x = torch.ones(32)
+    launch("add_into", ONE, (32, 1, 1), (x, "rw"), np.float32(1))
+    assert torch.equal(x, torch.full((32,), 2.0))
+    launch("add_into", ONE, (32, 1, 1), (torch.ones(32), "w"), np.float32(1), checks=False)
+
+
+def test_unwritten_output_bytes_are_reported(launch):
+    out = torch.zeros(100)
+    done = launch("copy", (3, 1, 1), (32, 1, 1), torch.rand(100), (out, "w"), 100, 0, 0)
+    assert done.unwritten == {"arg1": 16}
+    strided = torch.zeros(10, 20)[:, :10]
+    done = launch("copy", ONE, (32, 1, 1), torch.rand(100), (strided, "w"), 10, 0, 0)
+    assert done.unwritten == {"arg1": 360}  # the gaps are not counted
+
+
+def test_lds_never_written(launch):
+    with pytest.raises(KernelFault, match="lds-unwritten: load of LDS byte 128") as caught:
+        launch("neighbour", ONE, (64, 1, 1), i32(64), (torch.zeros(64, dtype=torch.int32), "w"), 1, 32)
+    assert caught.value.report.source[1] == 16
+
+
+# ---- races and barriers ----
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_missing_barrier_after_a_store(launch, seed):
+    """Wave 1 reads what wave 0 wrote: a race or, when it runs first, a read of unwritten LDS."""
+    out = torch.zeros(64, dtype=torch.int32)
+    launch("neighbour", ONE, (64, 1, 1), i32(64), (out, "w"), 1, 64, wave_order_seed=seed)
+    assert torch.equal(out, (i32(64) + 32) % 64)
+    with pytest.raises(KernelFault, match=r"lds-race|lds-unwritten"):
+        launch("neighbour", ONE, (64, 1, 1), i32(64), (out, "w"), 0, 64, wave_order_seed=seed)
+
+
+def test_race_names_the_other_wave(launch):
+    with pytest.raises(
+        KernelFault,
+        match=r"(?s)lds-race: load of 4 bytes at LDS byte 0, which wave 0 touched.*wave 1, lane 0",
+    ):
+        launch("write_after_read", ONE, (64, 1, 1), (torch.zeros(64, dtype=torch.int32), "w"), 0)
+    launch("write_after_read", ONE, (64, 1, 1), (torch.zeros(64, dtype=torch.int32), "w"), 1)
+
+
+def test_two_waves_that_store_different_values_race_and_the_same_value_does_not(launch):
+    out = torch.zeros(64, dtype=torch.int32)
+    launch("write_twice", ONE, (64, 1, 1), (out, "w"), 1)
+    assert (out == 7).all()
+    with pytest.raises(KernelFault, match="lds-race"):
+        launch("write_twice", ONE, (64, 1, 1), (out, "w"), 0)
+
+
+def test_neighbouring_bytes_and_atomics_do_not_race(launch):
+    out = torch.zeros(1, dtype=torch.int32)
+    launch("halves", ONE, (64, 1, 1), (out, "w"))
+    assert int(out) == 1 | 33 << 16
+    counts = torch.zeros(2, dtype=torch.int32)
+    launch("vote", ONE, (96, 1, 1), (counts, "w"))
+    assert counts.tolist() == [48, 48]
+
+
+def test_epochs_come_around_without_false_alarms(launch):
+    """More barriers than the shadow's epochs, at several seeds."""
+    out = torch.zeros(64, dtype=torch.int32)
+    for seed in range(3):
+        launch("many_epochs", ONE, (64, 1, 1), (out, "w"), 640, wave_order_seed=seed)
+        assert torch.equal(out, i32(64))
+
+
+def test_a_race_is_found_in_every_epoch(launch):
+    """Without checks the racing kernel shows the wave order in its result; with them it faults."""
+    got = set()
+    for seed in range(8):
+        out = torch.zeros(1, dtype=torch.int32)
+        launch("last_writer", ONE, (128, 1, 1), (out, "w"), checks=False, wave_order_seed=seed)
+        got.add(int(out))
+        with pytest.raises(KernelFault, match="lds-race"):
+            launch("last_writer", ONE, (128, 1, 1), (out, "w"), wave_order_seed=seed)
+    assert len(got) > 1
+
+
+def test_barriers_in_divergent_code(launch):
+    out = torch.zeros(128, dtype=torch.int32)
+    launch("barrier_in_branch", ONE, (64, 1, 1), (out, "w"), 32, 2)
+    with pytest.raises(
+        KernelFault, match="barrier-divergent: barrier reached by lanes 0x0000ffff of 0xffffffff"
+    ):
+        launch("barrier_in_branch", ONE, (64, 1, 1), (out, "w"), 16, 2)
+    for seed in range(4):
+        with pytest.raises(KernelFault, match="barrier-ended"):
+            launch("barrier_in_branch", ONE, (64, 1, 1), (out, "w"), 32, 1, wave_order_seed=seed)
+    launch(
+        "barrier_in_branch", ONE, (64, 1, 1), (out, "w"), 32, 1, checks=False
+    )  # as the hardware: ended waves do not count
+
+
+def test_endless_loop(launch):
+    with pytest.raises(KernelFault, match="endless: the budget of 100,000 instructions"):
+        launch("spin", ONE, (32, 1, 1), torch.zeros(1, dtype=torch.int32), (torch.zeros(1,
+            dtype=torch.int32), "w"),
+               max_wave_instructions=100_000)  # fmt: skip
+
+
+# ---- determinism of faults ----
+
+
+def test_the_lowest_workgroups_fault_is_reported_whatever_the_threads(launch):
+    texts = set()
+    for threads in (1, 2, 4):
+        with pytest.raises(KernelFault) as caught:
+            launch(
+                "copy",
+                (64, 1, 1),
+                (32, 1, 1),
+                torch.rand(700),
+                (torch.zeros(2048), "w"),
+                2048,
+                0,
+                0,
+                threads=threads,
+            )
+        texts.add(str(caught.value))
+    assert len(texts) == 1
+    assert re.search(r"workgroup \(21, 0, 0\), wave 0, lane 28", texts.pop())
