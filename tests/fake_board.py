@@ -14,7 +14,7 @@ import torch
 from hipbook.boards.base import Buffer, Dispatch
 from hipbook.build.code_object import CodeObject
 
-WITNESS = {"online": 0x10, "decode": 0x20, "decode_gqa": 0x30}
+WITNESS = {"online": 0x10, "decode": 0x20, "decode_gqa": 0x30, "split_kv": 0x40}
 NAMES = [
     "q",
     "k_cache",
@@ -65,7 +65,7 @@ class FakeBoard:
         )  # fmt: skip
 
     def launch(self, code_object, kernel, grid, block, args, *, lds_bytes=0, **options) -> Dispatch:
-        given = dict(zip(NAMES, args, strict=True))
+        given = dict(zip(NAMES, args[: len(NAMES)], strict=True))  # split_kv's scratch follows
         for name, value in given.items():
             if isinstance(value, Buffer):
                 assert value.name == name

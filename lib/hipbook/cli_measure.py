@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from hipbook.errors import BadArgument
+
 claims_app = typer.Typer(help="The ledger of claims: what is said, on what support.", no_args_is_help=True)
 
 
@@ -33,7 +35,6 @@ def list_claims() -> None:
 @claims_app.command("show")
 def show_claim(claim: str) -> None:
     """One claim in full: what it cites, does not claim, predicted, corrects and is corrected by."""
-    from hipbook.errors import BadArgument
     from hipbook.records import claims
 
     ledger = claims.read()
@@ -60,6 +61,7 @@ def check_claims() -> None:
 def compare(
     base: Annotated[Path, typer.Argument(help="a record; alone, the arms of its sessions are compared")],
     new: Annotated[Path | None, typer.Argument(help="a second record")] = None,
+    arms: Annotated[str | None, typer.Option(help="two arms of the one record: BASE,NEW")] = None,
     factor: Annotated[
         str | None, typer.Option(help="dotted name of what is meant to differ, e.g. parameters.arm")
     ] = None,
@@ -71,7 +73,10 @@ def compare(
     """Compare two arms of one record, or two records: verdicts, bounds, environment, what is not claimed."""
     from hipbook.report import comparison, comparison_text
 
-    made = comparison.of_files(base, new, factor=factor)
+    pair = tuple(arm.strip() for arm in arms.split(",")) if arms else None
+    if pair is not None and (len(pair) != 2 or not all(pair)):
+        raise BadArgument("--arms", arms, "BASE,NEW: two names")
+    made = comparison.of_files(base, new, arms=pair, factor=factor)
     typer.echo(comparison_text.markdown(made) if markdown else comparison_text.text(made), nl=False)
     if figure is not None:
         from hipbook.report import comparison_figure

@@ -58,7 +58,7 @@ def test_text_says_ratio_interval_floor_verdict_bound_number_and_what_is_not_cla
         "40% to 76%",
         "4 (4 of times, 0 of counts); correction of times for their number: Holm.",
         "- anything",
-        "both sides ran in one session".capitalize(),
+        "the arm is the factor under study",
         "predicted",
     ):
         assert needed in told, needed
@@ -67,6 +67,31 @@ def test_text_says_ratio_interval_floor_verdict_bound_number_and_what_is_not_cla
 def test_a_record_without_sessions_has_no_arms():
     with pytest.raises(BadArgument, match="no measuring session"):
         comparison.of_arms(a_record())
+
+
+def test_two_arms_of_one_record_are_compared_by_their_counts():
+    facts = [
+        exact("online", "barriers per key", 11),
+        exact("online, 1024 keys", "bytes", 8192),
+        exact("online_wide, 1024 keys", "bytes", 1),  # another arm, whose name begins alike
+        exact("decode", "barriers per key", 0),
+        exact("decode, 1024 keys", "bytes", 4096),
+        exact("decode, 8 keys", "bytes", 32),
+    ]
+    made = comparison.of_arms(a_record(facts=facts), ("online", "decode"))
+    assert [(line.subject, str(line.verdict)) for line in made.counted] == [
+        ("all", "COUNTS_DIFFER(barriers per key, 11 to 0)"),
+        ("1024 keys", "COUNTS_DIFFER(bytes, 2)"),
+    ]
+    assert "2 (0 of times, 2 of counts); correction of times for their number: none" in comparison_text.text(
+        made
+    )
+    with pytest.raises(BadArgument, match="no count of both online and split_kv"):
+        comparison.of_arms(a_record(facts=facts), ("online", "split_kv"))
+    both = comparison.of_arms(RECORD, ("online", "decode"))
+    assert len(both.times) == len(CASES)
+    with pytest.raises(BadArgument, match="both decode and online"):
+        comparison.of_arms(RECORD, ("decode", "online"))
 
 
 def test_a_record_whose_verdict_is_not_its_sessions_is_not_reported():
@@ -201,6 +226,10 @@ def test_hipbook_compare(tmp_path, hipbook):
         a_record(board=dict(GPU), facts=[exact("decode", "barriers", 6, "barriers")]),
         tmp_path / "two.record.json",
     )
+    named = hipbook("compare", one, "--arms", "online, decode")
+    assert named.exit_code == 0, named.output
+    assert hipbook("compare", one, "--arms", "online").exit_code != 0
+    assert hipbook("compare", one, one, "--arms", "online,decode").exit_code != 0
     arms = hipbook("compare", one, "--figure", tmp_path / "f.png")
     assert arms.exit_code == 0, arms.output
     assert "DECODE AGAINST ONLINE" in arms.output

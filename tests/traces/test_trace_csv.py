@@ -174,7 +174,7 @@ def test_gzip_and_a_gzip_that_ends_early(tmp_path):
     assert whole.dispatches["Process"][0] == "1"
     (tmp_path / "1_kernel_trace.csv.gz").write_bytes(packed[: len(packed) // 2])
     half = read_trace(tmp_path / "1_kernel_trace.csv.gz")
-    assert 0 <= half.dispatches.height < 1999
+    assert 500 < half.dispatches.height < 1999
     assert health(half).has("truncated")
 
 

@@ -69,27 +69,34 @@ class Comparison:
         return len(self.times) + len(self.counted)
 
 
-def of_arms(record: Record, *, name: str = "record", method=holm) -> Comparison:
-    """The arms compared in one record's sessions. BadArgument when it holds none."""
-    if not record.sessions:
-        raise BadArgument(
-            "record", name, "holds no measuring session", fix="compare two records by their counts"
-        )
+def of_arms(
+    record: Record, arms: tuple[str, str] | None = None, *, name: str = "record", method=holm
+) -> Comparison:
+    """The arms of one record: timed in its sessions and, for a named pair (base, new), counted in its facts.
+
+    Without a pair, every session is shown. BadArgument when the record holds nothing of them.
+    """
     recheck(record, name)
-    judgements = correct([judge_session(session) for session in record.sessions], method)
-    plans = [session.plan for session in record.sessions]
-    bases, news = (sorted({getattr(plan, side) for plan in plans}) for side in ("base", "new"))
-    several = len(bases) > 1 or len(news) > 1
+    sessions = [one for one in record.sessions if arms is None or (one.plan.base, one.plan.new) == arms]
+    judgements = correct([judge_session(session) for session in sessions], method)
+    pairs = [(session.plan.base, session.plan.new) for session in sessions] or ([arms] if arms else [])
     lines = [
-        _time_line(session, judgement, several)
-        for session, judgement in zip(record.sessions, judgements, strict=True)
+        _time_line(session, judgement, len(set(pairs)) > 1)
+        for session, judgement in zip(sessions, judgements, strict=True)
     ]
+    counted, _ = _counted(*(_of_arm(record.facts, arm) for arm in arms)) if arms else ([], [])
+    if not lines and not counted:
+        rule = f"holds no measuring session and no count of both {' and '.join(arms)}" if arms else (
+            "holds no measuring session"
+        )  # fmt: skip
+        raise BadArgument("record", name, rule, fix="name two of its arms (base,new), or compare two records")
     return Comparison(
         question=record.question,
-        base=", ".join(bases),
-        new=", ".join(news),
+        base=", ".join(dict.fromkeys(base for base, _ in pairs)),
+        new=", ".join(dict.fromkeys(new for _, new in pairs)),
         boards=(str(record.board.get("name")),),
         times=tuple(lines),
+        counted=tuple(counted),
         factor="arm",
         correction=method.__name__.replace("_", "-").title(),
         not_claimed=tuple(record.not_claimed),
@@ -123,10 +130,14 @@ def of_records(
     )
 
 
-def of_files(base: Path, new: Path | None = None, *, factor: str | None = None) -> Comparison:
+def of_files(
+    base: Path, new: Path | None = None, *, arms: tuple[str, str] | None = None, factor: str | None = None
+) -> Comparison:
     """`hipbook compare`: one record's arms, or two records."""
     if new is None:
-        return of_arms(store.read(base), name=base.name)
+        return of_arms(store.read(base), arms, name=base.name)
+    if arms is not None:
+        raise BadArgument("arms", arms, "two arms of one record, or two records, not both")
     records = [store.read(path) for path in (base, new)]
     for record, path in zip(records, (base, new), strict=True):
         recheck(record, path.name)
@@ -226,6 +237,15 @@ def _counted(base: Sequence[Fact], new: Sequence[Fact]) -> tuple[list[CountLine]
         lines.append(CountLine(subject, quantity, counts(quantity, int(fact.value), int(other.value))))
     lonely = sorted(sides[0].keys() ^ sides[1].keys())
     return lines, [f"{subject}: {quantity}" for subject, quantity, _ in lonely]
+
+
+def _of_arm(facts: Sequence[Fact], arm: str) -> list[Fact]:
+    """Facts about one arm, by what follows its name: `decode, 1024 keys` is `1024 keys` of `decode`."""
+    return [
+        one.model_copy(update={"subject": one.subject[len(arm) + 2 :] or "all"})
+        for one in facts
+        if one.subject == arm or one.subject.startswith(f"{arm}, ")
+    ]
 
 
 def _whole(fact: Fact) -> bool:

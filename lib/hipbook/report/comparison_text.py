@@ -47,7 +47,7 @@ def _render(one: Comparison, table, heading) -> str:
     parts += [
         heading(2, "Comparisons made"),
         f"{one.made} ({len(one.times)} of times, {len(one.counted)} of counts); "
-        f"correction of times for their number: {one.correction}.",
+        f"correction of times for their number: {one.correction if one.times else 'none'}.",
         heading(2, "Not claimed"),
         *(_listed(one.not_claimed) or ["nothing was said"]),
     ]
@@ -104,9 +104,10 @@ def _remarks(lines: Sequence[TimeLine]) -> list[str]:
 
 
 def _environment(one: Comparison) -> list[str]:
+    if one.factor == "arm":
+        return ["Both sides ran in one record's run; the arm is the factor under study."]
     if not one.environment:
-        same = "both sides ran in one session" if one.factor == "arm" else "no difference"
-        return [f"{same[0].upper()}{same[1:]} but for the factor under study ({one.factor or 'none named'})."]
+        return [f"No difference but for the factor under study ({one.factor or 'none named'})."]
     what = f"other than the factor under study ({one.factor})" if one.factor else "and no factor was named"
     number = len(one.environment)
     return [

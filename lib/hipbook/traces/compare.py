@@ -183,6 +183,10 @@ class _Setting:
     interleaved: bool
     minimum_effect: float
 
+    @property
+    def several(self) -> bool:
+        return min(self.runs_base, self.runs_new) >= 2
+
 
 def _row(name: str, base: _Kernel | None, new: _Kernel | None, setting: _Setting) -> tuple:
     if base is None or new is None:
@@ -194,7 +198,10 @@ def _row(name: str, base: _Kernel | None, new: _Kernel | None, setting: _Setting
     from_mean = calls_new * (mean_new - mean_base)
     effect, low, high = _interval(base, new, setting.confidence)
     excludes = low > 0 or high < 0
-    beyond = bool(excludes and abs(effect) > max(setting.floor, setting.minimum_effect))
+    # runs show their own noise; one run a side shows only what is inside it, so the floor stands for the rest
+    # and the interval's near edge has to exceed it
+    shown = abs(effect) if setting.several else min(abs(low), abs(high))
+    beyond = bool(excludes and shown > max(setting.floor, setting.minimum_effect))
     word, reason = _word(setting, effect, low, high, beyond)
     change = ("faster" if effect > 0 else "slower") if beyond else ""
     if not change and calls_base != calls_new:

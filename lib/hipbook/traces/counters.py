@@ -33,9 +33,12 @@ def wide(counters: pl.DataFrame) -> pl.DataFrame:
         pl.col("Counter_Name").cast(pl.String), pl.int_range(pl.len()).alias("_order")
     )
     first = frame.group_by(_INDEX, maintain_order=True).agg(pl.col("_order").min())
-    pivoted = frame.pivot(
-        "Counter_Name", index=_INDEX, values="Counter_Value", aggregate_function="sum", maintain_order=True
+    # added up before the pivot: its own sum of nothing would be 0, which is a value
+    valued = frame.filter(pl.col("Counter_Value").is_not_null())
+    summed = valued.group_by([*_INDEX, "Counter_Name"], maintain_order=True).agg(
+        pl.col("Counter_Value").sum()
     )
+    pivoted = summed.pivot("Counter_Name", index=_INDEX, values="Counter_Value", maintain_order=True)
     return pivoted.join(first, on=_INDEX, how="left", nulls_equal=True).sort("_order").drop("_order")
 
 

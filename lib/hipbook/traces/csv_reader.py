@@ -7,9 +7,7 @@ tables plus a few blocks, whatever the size of the file.
 """
 
 import csv
-import gzip
 import re
-import zlib
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -20,6 +18,7 @@ import polars as pl
 
 from hipbook.traces import schema
 from hipbook.traces.agents import agent_table
+from hipbook.traces.bytes_in import open_bytes, read_some
 from hipbook.traces.csv_blocks import parse_block, sentinel
 from hipbook.traces.csv_layout import (
     dialect_of,
@@ -35,13 +34,6 @@ from hipbook.traces.trace import SourceFile, Trace, TraceError
 BLOCK_BYTES = 4 << 20  # big enough to keep polars busy, small enough to bound memory
 WORKERS = 2  # one block is parsed while the next is read
 _BOM = b"\xef\xbb\xbf"
-
-
-def open_bytes(path: Path) -> BinaryIO:
-    """The file's bytes, decompressed where it is gzip (told by its first two bytes, not its name)."""
-    with path.open("rb") as probe:
-        zipped = probe.read(2) == b"\x1f\x8b"
-    return gzip.open(path) if zipped else path.open("rb")  # type: ignore[return-value]
 
 
 def read_csv(path: Path, source: str, columns: tuple[str, ...] | None = None) -> Trace:
@@ -108,7 +100,7 @@ class _CsvFile:
 
     def _agents(self, names: list[str], handle: BinaryIO) -> Trace:
         """agent_info: a dozen rows of seventy columns, six of them ours, the rest kept as JSON."""
-        text = handle.read().decode("utf-8", "replace").splitlines()
+        text = read_some(handle, 1 << 30)[0].decode("utf-8", "replace").splitlines()
         records = [dict(zip(names, row, strict=False)) for row in csv.reader(text) if row]
         self.trace.agents = agent_table(records, self.source, prefix_of(self.source))
         self.trace.sources.append(
@@ -123,11 +115,9 @@ class _CsvFile:
         first = sentinel(self.layout)
         tail = b""
         while True:
-            try:
-                data = handle.read(BLOCK_BYTES)
-            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-                self.trace.note(self.source, "truncated", f"the compressed file ends early: {error}")
-                data = b""
+            data, broke = read_some(handle, BLOCK_BYTES)
+            if broke:
+                self.trace.note(self.source, "truncated", f"the compressed file ends early: {broke}")
             if not data:
                 break
             if self.crlf:

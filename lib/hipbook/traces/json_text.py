@@ -1,13 +1,12 @@
 """Reading JSON that may be compressed, cut, or not ours; numbers keep their text."""
 
 import json
-import zlib
 from pathlib import Path
 
 import polars as pl
 
 from hipbook.traces import schema
-from hipbook.traces.csv_reader import open_bytes
+from hipbook.traces.bytes_in import open_bytes, read_some
 from hipbook.traces.csv_rows import signed64
 from hipbook.traces.trace import TraceError
 
@@ -21,30 +20,27 @@ def json_kind(path: Path, head: bytes) -> str:
     if head.lstrip()[:1] == b"[":
         return "kineto" if b'"ph"' in head else ""
     tail = b""
-    try:
-        with open_bytes(path) as handle:
-            while chunk := handle.read(_CHUNK):
-                window = tail + chunk
-                if _SDK_KEY in window:
-                    return "sdk"
-                if _KINETO_KEY in window:
-                    return "kineto"
-                tail = chunk[-32:]
-    except (EOFError, OSError, zlib.error):
-        pass
+    with open_bytes(path) as handle:
+        while chunk := read_some(handle, _CHUNK)[0]:
+            window = tail + chunk
+            if _SDK_KEY in window:
+                return "sdk"
+            if _KINETO_KEY in window:
+                return "kineto"
+            tail = chunk[-32:]
     return ""
 
 
 def read_all(path: Path) -> tuple[bytes, bool]:
     """(the file's bytes, decompressed; whether a compressed file ended early)."""
-    pieces = []
+    pieces, broke = [], ""
     with open_bytes(path) as handle:
-        try:
-            while chunk := handle.read(_CHUNK):
-                pieces.append(chunk)
-        except (EOFError, OSError, zlib.error):
-            return b"".join(pieces), True
-    return b"".join(pieces), False
+        while not broke:
+            chunk, broke = read_some(handle, _CHUNK)
+            if not chunk:
+                break
+            pieces.append(chunk)
+    return b"".join(pieces), bool(broke)
 
 
 def load(data: bytes, source: str) -> object:

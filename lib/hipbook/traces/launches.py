@@ -6,6 +6,7 @@ dispatches. Ids repeat between processes, so the join is on both.
 
 import polars as pl
 
+from hipbook.traces import stats
 from hipbook.traces.trace import Trace
 
 LINK = ("Process", "Correlation_Id")
@@ -63,7 +64,7 @@ def graph_launches(trace: Trace) -> pl.DataFrame:
     """
     owned = trace.dispatches.group_by(LINK).agg(
         pl.len().cast(pl.Int64).alias("Kernels"),
-        (pl.col("End_Timestamp") - pl.col("Start_Timestamp")).sum().alias("Busy_Ns"),
+        stats.DURATION.filter(stats.usable()).sum().alias("Busy_Ns"),
     )
     graphs = calls_matching(trace.api_calls, GRAPH_LAUNCH).select(*LINK, "Start_Timestamp")
     known = graphs.join(owned, on=LINK, how="left").with_columns(pl.col("Kernels").fill_null(0))

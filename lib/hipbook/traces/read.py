@@ -5,7 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hipbook.traces import csv_layout
-from hipbook.traces.csv_reader import open_bytes, read_csv
+from hipbook.traces.bytes_in import open_bytes, read_some
+from hipbook.traces.csv_reader import read_csv
 from hipbook.traces.kineto import read_kineto
 from hipbook.traces.rocpd import is_sqlite, read_rocpd
 from hipbook.traces.sdk_json import json_kind, read_sdk_json
@@ -97,11 +98,8 @@ def _reader_of(path: Path, source: str) -> Reader | None:
         return lambda file, name, times: read_rocpd(file, name, times_only=times)
     if path.stat().st_size == 0:
         return None
-    try:
-        with open_bytes(path) as handle:
-            head = handle.read(1 << 16)
-    except (OSError, EOFError):
-        return None
+    with open_bytes(path) as handle:
+        head = read_some(handle, 1 << 16)[0]
     lines = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if lines[:1] in (b"{", b"["):
         kind = json_kind(path, head)
