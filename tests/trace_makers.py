@@ -31,7 +31,8 @@ def line_70(number: int, name: str = "kernel", start: object = None, end: object
     """One row of the 7.0 dialect; by default dispatch `number` runs from number * 100 for 50 ns."""
     start = number * 100 if start is None else start
     end = number * 100 + 50 if end is None else end
-    return f'"KERNEL_DISPATCH","Agent 1",1,2,3,{number},7,"{name}",{number},{start},{end},0,0,8,0,32,64,1,1,640,1,1'
+    ids = f'"KERNEL_DISPATCH","Agent 1",1,2,3,{number},7,"{name}",{number}'
+    return f"{ids},{start},{end},0,0,8,0,32,64,1,1,640,1,1"
 
 
 def write_70(path: Path, lines: list[str], *, end: str = "\n") -> Path:
@@ -46,9 +47,17 @@ def dispatches(*rows: tuple, process: str = "p", source: str = "made") -> pl.Dat
         pl.DataFrame(
             [
                 {
-                    "Source": source, "Process": process, "Row": number, "Kernel_Name": name,
-                    "Start_Timestamp": start, "End_Timestamp": end, "Correlation_Id": correlation,
-                    "Queue_Id": queue, "Stream_Id": queue, "Agent_Id": 1, "Dispatch_Id": number,
+                    "Source": source,
+                    "Process": process,
+                    "Row": number,
+                    "Kernel_Name": name,
+                    "Start_Timestamp": start,
+                    "End_Timestamp": end,
+                    "Correlation_Id": correlation,
+                    "Queue_Id": queue,
+                    "Stream_Id": queue,
+                    "Agent_Id": 1,
+                    "Dispatch_Id": number,
                 }
                 for number, (name, start, end, correlation, queue) in enumerate(full, 1)
             ],
@@ -56,7 +65,7 @@ def dispatches(*rows: tuple, process: str = "p", source: str = "made") -> pl.Dat
         )
         if full
         else schema.DISPATCHES.empty()
-    )  # fmt: skip
+    )
 
 
 def calls(*rows: tuple, process: str = "p", table: schema.Table = schema.API_CALLS) -> pl.DataFrame:
@@ -67,15 +76,22 @@ def calls(*rows: tuple, process: str = "p", table: schema.Table = schema.API_CAL
         pl.DataFrame(
             [
                 {
-                    "Source": "made", "Process": process, "Row": number, "Domain": domain, "Function": name,
-                    "Start_Timestamp": start, "End_Timestamp": end, "Correlation_Id": correlation,
-                    "Thread_Id": thread, "Process_Id": 1,
+                    "Source": "made",
+                    "Process": process,
+                    "Row": number,
+                    "Domain": domain,
+                    "Function": name,
+                    "Start_Timestamp": start,
+                    "End_Timestamp": end,
+                    "Correlation_Id": correlation,
+                    "Thread_Id": thread,
+                    "Process_Id": 1,
                 }
                 for number, (name, start, end, correlation, thread) in enumerate(full, 1)
             ],
             infer_schema_length=None,
         )
-    )  # fmt: skip
+    )
 
 
 def copies(*rows: tuple, process: str = "p") -> pl.DataFrame:
@@ -84,15 +100,20 @@ def copies(*rows: tuple, process: str = "p") -> pl.DataFrame:
         pl.DataFrame(
             [
                 {
-                    "Source": "made", "Process": process, "Row": number, "Direction": direction,
-                    "Start_Timestamp": start, "End_Timestamp": end, "Correlation_Id": correlation,
+                    "Source": "made",
+                    "Process": process,
+                    "Row": number,
+                    "Direction": direction,
+                    "Start_Timestamp": start,
+                    "End_Timestamp": end,
+                    "Correlation_Id": correlation,
                     "Stream_Id": stream,
                 }
                 for number, (direction, start, end, correlation, stream) in enumerate(rows, 1)
             ],
             infer_schema_length=None,
         )
-    )  # fmt: skip
+    )
 
 
 def trace(*rows: tuple, **tables: pl.DataFrame) -> Trace:

@@ -26,25 +26,30 @@ def parts(found, column="Wall_Ns"):
 
 def test_each_instant_belongs_to_one_part():
     made = trace(
-        ("own_a", 100, 200, 1), ("Cijk_b", 150, 300, 2, 2), ("ncclC", 100, 600, 3, 3), ("other", 320, 340, 4),
+        ("own_a", 100, 200, 1),
+        ("Cijk_b", 150, 300, 2, 2),
+        ("ncclC", 100, 600, 3, 3),
+        ("other", 320, 340, 4),
         copies=copies(("HOST_TO_DEVICE", 580, 700, 5, 1)),
         api_calls=calls(
-            ("hipLaunchKernel", 50, 90, 1), ("hipStreamSynchronize", 650, 900, 6), ("hipGetDevice", 900, 1000, 7)
+            ("hipLaunchKernel", 50, 90, 1),
+            ("hipStreamSynchronize", 650, 900, 6),
+            ("hipGetDevice", 900, 1000, 7),
         ),
-    )  # fmt: skip
+    )
     found = A.attribute(made, RULES)
     assert found.wall_ns == 950  # 50 .. 1000
     assert parts(found) == {
-        "own": 100,           # 100..200
-        "gemm": 100,          # 200..300, the rest of it under own
+        "own": 100,  # 100..200
+        "gemm": 100,  # 200..300, the rest of it under own
         "other kernels": 20,  # 320..340
-        "comm": 280,          # 300..320 and 340..600
-        "copies": 100,        # 600..700
-        "launch calls": 40,   # 50..90
-        "API waits": 200,     # 700..900
+        "comm": 280,  # 300..320 and 340..600
+        "copies": 100,  # 600..700
+        "launch calls": 40,  # 50..90
+        "API waits": 200,  # 700..900
         "launch gaps": 0,
-        "unexplained": 110,   # 90..100 and 900..1000
-    }  # fmt: skip
+        "unexplained": 110,  # 90..100 and 900..1000
+    }
     assert parts(found, "Gpu_Ns")["comm"] == 500  # hidden time is in the sum, not in the wall
     assert sum(parts(found).values()) == found.wall_ns
 
@@ -60,9 +65,11 @@ def test_short_gaps_are_the_queues_own_and_long_ones_are_not():
 
 def test_gpu_shares_and_api_table_stand_beside_each_other():
     made = trace(
-        ("own", 100, 200, 1), ("Cijk_", 200, 500, 2), copies=copies(("DEVICE_TO_HOST", 500, 600, 3, 1)),
+        ("own", 100, 200, 1),
+        ("Cijk_", 200, 500, 2),
+        copies=copies(("DEVICE_TO_HOST", 500, 600, 3, 1)),
         api_calls=calls(("hipMemcpyAsync", 50, 950, 3)),
-    )  # fmt: skip
+    )
     found = A.attribute(made, RULES)
     assert parts(found, "Share_Of_Gpu")["gemm"] == pytest.approx(300 / 500)
     assert found.calls.select("Function", "Total_Ns").row(0) == ("hipMemcpyAsync", 900)
@@ -87,8 +94,13 @@ def test_nothing_to_account_for():
 
 
 def test_idle_time_that_a_graph_explains_is_no_finding():
-    made = trace(("own", 100, 150, 1), ("own", 5_000_000, 5_000_100, 2), api_calls=calls(
-        ("hipLaunchKernel", 10, 20, 1), ("hipGraphLaunch", 200, 300, 9), ("hipLaunchKernel", 400, 410, 2)))  # fmt: skip
+    made = trace(
+        ("own", 100, 150, 1),
+        ("own", 5_000_000, 5_000_100, 2),
+        api_calls=calls(
+            ("hipLaunchKernel", 10, 20, 1), ("hipGraphLaunch", 200, 300, 9), ("hipLaunchKernel", 400, 410, 2)
+        ),
+    )
     found = A.attribute(made, RULES)
     assert any("not idle time" in note for note in found.notes)
     assert not any("more than half" in note for note in found.notes)
@@ -179,12 +191,16 @@ def test_mangled_names_are_classed_by_their_demangled_form():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "at least one"), ("[[class]]\nname = 'x'", "needs a `name` and a list of `patterns`"),
-        ("[[class]]\nname = 'x'\npatterns = []", "needs a"), ("[[class]]\nname = 'x'\npatterns = ['(']", "class 'x'"),
+        ("", "at least one"),
+        ("[[class]]\nname = 'x'", "needs a `name` and a list of `patterns`"),
+        ("[[class]]\nname = 'x'\npatterns = []", "needs a"),
+        ("[[class]]\nname = 'x'\npatterns = ['(']", "class 'x'"),
         ("[[class]]\nname = 'x'\npatterns = ['a']\n" * 2, "used once"),
-        ("[[class]]\nname = 'other kernels'\npatterns = ['a']", "never"), ("class = 3", "at least one"), ("x = = 1", "TOML"),
+        ("[[class]]\nname = 'other kernels'\npatterns = ['a']", "never"),
+        ("class = 3", "at least one"),
+        ("x = = 1", "TOML"),
     ],
-)  # fmt: skip
+)
 def test_bad_rule_files_are_named(tmp_path, text, words):
     path = tmp_path / "rules.toml"
     path.write_text(text)

@@ -180,9 +180,11 @@ def test_gzip_and_a_gzip_that_ends_early(tmp_path):
 
 def test_rocprof_v1_with_counters_in_columns(tmp_path):
     text = (
-        '"Index","KernelName","gpu-id","queue-id","queue-index","pid","tid","grd","wgr","lds","scr","arch_vgpr",'
-        '"accum_vgpr","sgpr","wave_size","sig","obj","DispatchNs","BeginNs","EndNs","CompleteNs","DurationNs","SQ_WAVES"\n'
-        '0,"vector_add(float*, int) [clone .kd]",1,0,0,77,78,1024,256,0,0,8,0,16,32,0x0,0x7f,90,100,160,170,60,16\n'
+        '"Index","KernelName","gpu-id","queue-id","queue-index","pid","tid","grd","wgr","lds","scr",'
+        '"arch_vgpr","accum_vgpr","sgpr","wave_size","sig","obj","DispatchNs","BeginNs","EndNs",'
+        '"CompleteNs","DurationNs","SQ_WAVES"\n'
+        '0,"vector_add(float*, int) [clone .kd]",1,0,0,77,78,1024,256,0,0,8,0,16,32,0x0,0x7f,'
+        "90,100,160,170,60,16\n"
     )
     trace = read(tmp_path, text, "results.csv")
     assert trace.sources[0].dialect == "rocprof v1"
@@ -200,7 +202,10 @@ def test_rocprof_v1_with_counters_in_columns(tmp_path):
 
 def test_agent_info_keeps_big_integers(tmp_path):
     big = (1 << 63) + 12345
-    text = f'"Node_Id","Logical_Node_Id","Agent_Type","Name","Product_Name","Cu_Count","Wave_Front_Size","Uuid"\n1,1,"GPU","gfx1200","Radeon",32,32,{big}\n'
+    names = (
+        '"Node_Id","Logical_Node_Id","Agent_Type","Name","Product_Name","Cu_Count","Wave_Front_Size","Uuid"'
+    )
+    text = f'{names}\n1,1,"GPU","gfx1200","Radeon",32,32,{big}\n'
     agents = read(tmp_path, text, "1_agent_info.csv").agents.to_dicts()
     assert (agents[0]["Agent_Id"], agents[0]["Name"], agents[0]["Cu_Count"]) == (1, "gfx1200", 32)
     assert str(big) in agents[0]["Facts"]

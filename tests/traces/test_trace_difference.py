@@ -197,8 +197,10 @@ def test_uneven_calls_and_negative_differences_are_said():
     found = D.difference(low, 1, high, 3)
     notes = {row["Name"]: row["Note"] for row in found.kernels.to_dicts()}
     assert notes == {
-        "a": "1 more calls over 2 tokens: not even", "b": "less in the longer run", "c": "less in the longer run",
-    }  # fmt: skip
+        "a": "1 more calls over 2 tokens: not even",
+        "b": "less in the longer run",
+        "c": "less in the longer run",
+    }
     told = " ".join(found.notes)
     assert "1 kernels" in told
     assert "do not add a whole number of calls" in told

@@ -47,8 +47,14 @@ def test_kernel_before_its_launch_is_clock_skew():
 
 def test_kernel_before_the_copy_it_needs():
     copied = copies(("HOST_TO_DEVICE", 50, 180, 1, 1))
-    made = trace(("a", 100, 150, 2), ("b", 190, 220, 3), copies=copied, api_calls=calls(
-        ("hipMemcpyAsync", 10, 20, 1), ("hipLaunchKernel", 30, 35, 2), ("hipLaunchKernel", 40, 45, 3)))  # fmt: skip
+    made = trace(
+        ("a", 100, 150, 2),
+        ("b", 190, 220, 3),
+        copies=copied,
+        api_calls=calls(
+            ("hipMemcpyAsync", 10, 20, 1), ("hipLaunchKernel", 30, 35, 2), ("hipLaunchKernel", 40, 45, 3)
+        ),
+    )
     assert health(made).count("kernel_before_copy") == 1
     other_stream = trace(("a", 100, 150, 2, 9), copies=copied, api_calls=made.api_calls)
     assert not health(other_stream).has("kernel_before_copy")
@@ -68,8 +74,13 @@ def test_overlaps_of_one_queue_not_of_two():
 
 
 def test_launches_without_kernels_and_kernels_without_launch():
-    made = trace(("a", 100, 150, 1), ("b", 160, 170, 9), api_calls=calls(
-        ("hipLaunchKernel", 10, 20, 1), ("hipModuleLaunchKernel", 30, 40, 2), ("hipFree", 50, 60, 3)))  # fmt: skip
+    made = trace(
+        ("a", 100, 150, 1),
+        ("b", 160, 170, 9),
+        api_calls=calls(
+            ("hipLaunchKernel", 10, 20, 1), ("hipModuleLaunchKernel", 30, 40, 2), ("hipFree", 50, 60, 3)
+        ),
+    )
     report = health(made)
     assert report.count("launches_without_kernels") == 1
     assert report.count("kernels_without_launch") == 1
@@ -119,9 +130,10 @@ def test_duplicates_row_order_and_gaps():
 
 def test_memcpy_api_time_is_told_apart_from_copying():
     made = trace(
-        ("a", 100, 150, 1), copies=copies(("HOST_TO_DEVICE", 200, 210, 2, 1)),
+        ("a", 100, 150, 1),
+        copies=copies(("HOST_TO_DEVICE", 200, 210, 2, 1)),
         api_calls=calls(("hipLaunchKernel", 10, 20, 1), ("hipMemcpyAsync", 30, 930, 2)),
-    )  # fmt: skip
+    )
     report = health(made)
     found = next(one for one in report.findings if one.kind == "api_time_is_not_copy_time")
     assert "900 ns of CPU time; copies: 10 ns" in found.text

@@ -16,10 +16,25 @@ from hipbook.traces.trace import TraceError
 def sdk(**changes):
     process = {
         "metadata": {"pid": 7, "node": {"hostname": "h"}},
-        "agents": [{"id": {"handle": 900}, "node_id": 2, "type": 2, "name": "gfx1200", "cu_count": 32, "uuid": 1 << 63}],
+        "agents": [
+            {
+                "id": {"handle": 900},
+                "node_id": 2,
+                "type": 2,
+                "name": "gfx1200",
+                "cu_count": 32,
+                "uuid": 1 << 63,
+            }
+        ],
         "kernel_symbols": [
-            {"kernel_id": 5, "formatted_kernel_name": "void k<int>(int)", "kernel_name": "_Z1kIiEvT_.kd",
-             "arch_vgpr_count": 24, "accum_vgpr_count": 0, "sgpr_count": 32}
+            {
+                "kernel_id": 5,
+                "formatted_kernel_name": "void k<int>(int)",
+                "kernel_name": "_Z1kIiEvT_.kd",
+                "arch_vgpr_count": 24,
+                "accum_vgpr_count": 0,
+                "sgpr_count": 32,
+            }
         ],
         "strings": {
             "buffer_records": [
@@ -35,34 +50,73 @@ def sdk(**changes):
         "counters": [{"id": {"handle": 77}, "name": "SQ_WAVES"}],
         "buffer_records": {
             "kernel_dispatch": [record()],
-            "hip_api": [{"kind": 1, "operation": 1, "thread_id": 4, "correlation_id": {"internal": 1},
-                         "start_timestamp": 50, "end_timestamp": 60}],
-            "marker_api": [{"kind": 2, "operation": 0, "thread_id": 4, "correlation_id": {"internal": 3},
-                            "start_timestamp": 40, "end_timestamp": 40}],
-            "memory_copy": [{"kind": 3, "operation": 1, "correlation_id": {"internal": 2}, "start_timestamp": 10,
-                             "end_timestamp": 20, "src_agent_id": {"handle": 1}, "dst_agent_id": {"handle": 900}, "bytes": 64}],
+            "hip_api": [
+                {
+                    "kind": 1,
+                    "operation": 1,
+                    "thread_id": 4,
+                    "correlation_id": {"internal": 1},
+                    "start_timestamp": 50,
+                    "end_timestamp": 60,
+                }
+            ],
+            "marker_api": [
+                {
+                    "kind": 2,
+                    "operation": 0,
+                    "thread_id": 4,
+                    "correlation_id": {"internal": 3},
+                    "start_timestamp": 40,
+                    "end_timestamp": 40,
+                }
+            ],
+            "memory_copy": [
+                {
+                    "kind": 3,
+                    "operation": 1,
+                    "correlation_id": {"internal": 2},
+                    "start_timestamp": 10,
+                    "end_timestamp": 20,
+                    "src_agent_id": {"handle": 1},
+                    "dst_agent_id": {"handle": 900},
+                    "bytes": 64,
+                }
+            ],
         },
         "callback_records": {
-            "counter_collection": [{
-                "thread_id": 4, "dispatch_data": {**record(), "correlation_id": {"internal": 1}},
-                "records": [{"counter_id": {"handle": 77}, "value": 16.0}],
-            }]
+            "counter_collection": [
+                {
+                    "thread_id": 4,
+                    "dispatch_data": {**record(), "correlation_id": {"internal": 1}},
+                    "records": [{"counter_id": {"handle": 77}, "value": 16.0}],
+                }
+            ]
         },
-    }  # fmt: skip
+    }
     return {"rocprofiler-sdk-tool": [{**process, **changes}]}
 
 
 def record(**changes):
     return {
-        "kind": 4, "operation": 2, "thread_id": 4, "correlation_id": {"internal": 1, "external": 0},
-        "start_timestamp": 100, "end_timestamp": 150, "stream_id": {"handle": 3},
+        "kind": 4,
+        "operation": 2,
+        "thread_id": 4,
+        "correlation_id": {"internal": 1, "external": 0},
+        "start_timestamp": 100,
+        "end_timestamp": 150,
+        "stream_id": {"handle": 3},
         "dispatch_info": {
-            "agent_id": {"handle": 900}, "queue_id": {"handle": 16}, "kernel_id": 5, "dispatch_id": 1,
-            "private_segment_size": 0, "group_segment_size": 512, "workgroup_size": {"x": 64, "y": 1, "z": 1},
+            "agent_id": {"handle": 900},
+            "queue_id": {"handle": 16},
+            "kernel_id": 5,
+            "dispatch_id": 1,
+            "private_segment_size": 0,
+            "group_segment_size": 512,
+            "workgroup_size": {"x": 64, "y": 1, "z": 1},
             "grid_size": {"x": 640, "y": 1, "z": 1},
         },
         **changes,
-    }  # fmt: skip
+    }
 
 
 def read(tmp_path, document, name="7_results.json"):
@@ -203,8 +257,13 @@ def test_torch_events_become_tables(tmp_path):
 def test_microseconds_become_exact_nanoseconds():
     given = ["6520618853487.683", "9007199254740993.001", 12, "1.2346", "0.0006", "1e3", None, "soon", True]
     assert nanoseconds(given[:6]).to_list() == [
-        6520618853487683, 9007199254740993001, 12000, 1235, 1, 1_000_000,
-    ]  # fmt: skip
+        6520618853487683,
+        9007199254740993001,
+        12000,
+        1235,
+        1,
+        1_000_000,
+    ]
     assert nanoseconds([None, "soon", {}]).to_list() == [None, None, None]
 
 

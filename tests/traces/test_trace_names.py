@@ -16,20 +16,27 @@ from hipbook.traces.names import demangle, normalise, short
         ("void kernel<float>(float*) [clone .kd]", "kernel<float>", "kernel"),
         ("_Z6kernelIfEvPT_", "kernel<float>", "kernel"),
         ("_Z6kernelIfEvPT_.kd", "kernel<float>", "kernel"),
-        ("void at::native::(anonymous namespace)::Cat<at::O<4u>, 1>(int, (anonymous namespace)::X)",
-         "at::native::(anonymous namespace)::Cat<at::O<4u>, 1>", "at::native::(anonymous namespace)::Cat"),
+        (
+            "void at::native::(anonymous namespace)::Cat<at::O<4u>, 1>(int, (anonymous namespace)::X)",
+            "at::native::(anonymous namespace)::Cat<at::O<4u>, 1>",
+            "at::native::(anonymous namespace)::Cat",
+        ),
         ("(anonymous namespace)::k(int)", "(anonymous namespace)::k", "(anonymous namespace)::k"),
         ("operator<(A, B)", "operator<", "operator<"),
         ("std::ostream& ns::operator<< <int>(std::ostream&, int)", "ns::operator<< <int>", "ns::operator<< "),
         ("ns::A::operator()<int>(int) const", "ns::A::operator()<int>", "ns::A::operator()"),
-        ("f{lambda(int)#1}::operator()(int) const", "f{lambda(int)#1}::operator()", "f{lambda(int)#1}::operator()"),
+        (
+            "f{lambda(int)#1}::operator()(int) const",
+            "f{lambda(int)#1}::operator()",
+            "f{lambda(int)#1}::operator()",
+        ),
         ("void a<(T)13, 1, false>(void const*", "a<(T)13, 1, false>", "a"),
         ("auto f<int>(int) -> int", "f<int>", "f"),
         ("k<A<B<int> > >(int)", "k<A<B<int>>>", "k"),
         ("Cijk_Ailk_Bljk_MT16x16", "Cijk_Ailk_Bljk_MT16x16", "Cijk_Ailk_Bljk_MT16x16"),
         ("_Z not mangled", "mangled", "mangled"),
     ],
-)  # fmt: skip
+)
 def test_normalised(name, kept, bare):
     assert normalise(name) == kept
     assert normalise(name, templates=True) == bare

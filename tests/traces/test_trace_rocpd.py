@@ -60,9 +60,12 @@ def test_the_launch_link_is_the_stack_id(tmp_path):
 def test_a_row_without_symbol_thread_or_string_is_kept(tmp_path):
     path = make(tmp_path / "1_results.db", api_calls=calls(("hipLaunchKernel", 90, 95, 1)))
     change(
-        path, 'DELETE FROM "rocpd_info_kernel_symbol@" WHERE display_name = \'b\'',
-        'DELETE FROM "rocpd_info_thread@"', 'DELETE FROM "rocpd_string@"', 'DELETE FROM "rocpd_info_agent@"',
-    )  # fmt: skip
+        path,
+        "DELETE FROM \"rocpd_info_kernel_symbol@\" WHERE display_name = 'b'",
+        'DELETE FROM "rocpd_info_thread@"',
+        'DELETE FROM "rocpd_string@"',
+        'DELETE FROM "rocpd_info_agent@"',
+    )
     trace = read_trace(path)
     assert trace.dispatches["Kernel_Name"].cast(pl.String).to_list() == ["a", "<kernel 2, no symbol>"]
     assert trace.dispatches["Agent_Id"].null_count() == 2
@@ -80,8 +83,11 @@ def test_a_text_in_an_integer_column_costs_its_row(tmp_path):
 
 def test_a_null_in_a_required_column_costs_its_row_and_elsewhere_nothing(tmp_path):
     path = make(tmp_path / "1_results.db")
-    change(path, 'UPDATE "rocpd_kernel_dispatch@" SET "end" = NULL WHERE id = 1',
-           'UPDATE "rocpd_kernel_dispatch@" SET queue_id = NULL WHERE id = 2')  # fmt: skip
+    change(
+        path,
+        'UPDATE "rocpd_kernel_dispatch@" SET "end" = NULL WHERE id = 1',
+        'UPDATE "rocpd_kernel_dispatch@" SET queue_id = NULL WHERE id = 2',
+    )
     trace = read_trace(path)
     assert trace.dispatches.select("Row", "Queue_Id").rows() == [(2, None)]
     assert "no value in end" in trace.rejected[0].reason
@@ -141,8 +147,11 @@ def test_more_than_ten_databases_in_a_folder(tmp_path):
 def test_replay_passes_are_kept_apart_and_instances_added(tmp_path):
     """1536 where 512 is right: the view adds three passes together."""
     path = make(tmp_path / "1_results.db", rows=[("k", 100, 150, 1), ("k", 200, 250, 2), ("k", 300, 350, 3)])
-    change(path, 'UPDATE "rocpd_kernel_dispatch@" SET dispatch_id = 1',
-           'INSERT INTO "rocpd_info_pmc@" (id, name) VALUES (1, \'SQ_WAVES\')')  # fmt: skip
+    change(
+        path,
+        'UPDATE "rocpd_kernel_dispatch@" SET dispatch_id = 1',
+        "INSERT INTO \"rocpd_info_pmc@\" (id, name) VALUES (1, 'SQ_WAVES')",
+    )
     for event in (1, 2, 3):  # two shader engines a pass
         for _ in range(2):
             change(
@@ -150,8 +159,10 @@ def test_replay_passes_are_kept_apart_and_instances_added(tmp_path):
             )
     table = read_trace(path).counters
     assert table.select(pl.col("Pass").cast(pl.String), "Counter_Value").rows() == [
-        ("pass_1", 512.0), ("pass_2", 512.0), ("pass_3", 512.0),
-    ]  # fmt: skip
+        ("pass_1", 512.0),
+        ("pass_2", 512.0),
+        ("pass_3", 512.0),
+    ]
     assert counters.wide(table)["SQ_WAVES"].to_list() == [512.0] * 3
 
 
@@ -163,7 +174,8 @@ def test_a_malicious_database_changes_nothing_and_its_views_are_not_asked(tmp_pa
         "CREATE TABLE loot (x)",
         'CREATE TRIGGER t AFTER INSERT ON "rocpd_event@" BEGIN INSERT INTO loot VALUES (1); END',
         "CREATE VIEW rocpd_kernel_dispatch AS SELECT abs(-9223372036854775807 - 1) AS boom",
-        "CREATE VIEW kernels AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n",
+        "CREATE VIEW kernels AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
+        "SELECT i FROM n",
         "CREATE VIEW rocpd_metadata_evil AS SELECT load_extension('x') AS tag",
         "CREATE TABLE 'rocpd_metadata\"; DROP TABLE loot; --' (tag TEXT, value TEXT)",
         f"CREATE VIEW spill AS SELECT writefile('{canary}', 'x')",
@@ -183,9 +195,13 @@ def test_nothing_but_reading_is_allowed(tmp_path):
     path = make(tmp_path / "1_results.db")
     with sqlite_read.Database(path, "x") as database:
         for statement in (
-            "CREATE TABLE t (x)", 'DELETE FROM "rocpd_event@"', "ATTACH 'other.db' AS o", "PRAGMA journal_mode = WAL",
-            "SELECT load_extension('x')", "DROP TABLE \"rocpd_event@\"",
-        ):  # fmt: skip
+            "CREATE TABLE t (x)",
+            'DELETE FROM "rocpd_event@"',
+            "ATTACH 'other.db' AS o",
+            "PRAGMA journal_mode = WAL",
+            "SELECT load_extension('x')",
+            'DROP TABLE "rocpd_event@"',
+        ):
             with pytest.raises(TraceError):
                 database.rows(statement.replace("@", SUFFIX))
         assert database.rows("SELECT 1") == [(1,)]
@@ -193,8 +209,11 @@ def test_nothing_but_reading_is_allowed(tmp_path):
 
 def test_a_view_in_the_place_of_a_table_is_not_asked(tmp_path):
     path = make(tmp_path / "1_results.db")
-    change(path, 'DROP TABLE "rocpd_kernel_dispatch@"',
-           'CREATE VIEW "rocpd_kernel_dispatch@" AS SELECT 1 AS id, 1 AS kernel_id, 1 AS start, 2 AS "end"')  # fmt: skip
+    change(
+        path,
+        'DROP TABLE "rocpd_kernel_dispatch@"',
+        'CREATE VIEW "rocpd_kernel_dispatch@" AS SELECT 1 AS id, 1 AS kernel_id, 1 AS start, 2 AS "end"',
+    )
     with pytest.raises(TraceError, match="no table rocpd_kernel_dispatch"):
         read_trace(path)
 
@@ -228,7 +247,7 @@ def test_a_truncated_database_is_a_clear_error_or_costs_no_row_silently(tmp_path
     )
     data = path.read_bytes()
     path.write_bytes(data[: int(len(data) * keep)])
-    with pytest.raises(TraceError, match="cut or damaged|cannot read"):
+    with pytest.raises(TraceError, match=r"cut or damaged|cannot read"):
         read_trace(path)
 
 

@@ -91,7 +91,9 @@ def share_bars(
         raise BadArgument("parts", "[]", "a figure needs at least one row")
     rows = parts.sort(value, descending=True)
     whole = rows[value].sum()
-    names, values = rows[label].head(most).to_list(), rows[value].head(most).to_list()
+    kernels = label in ("Kernel_Name", "Name")
+    names = [short(name) if kernels else name for name in rows[label].head(most)]
+    values = rows[value].head(most).to_list()
     if rows.height > most:
         names.append(f"{rows.height - most} others")
         values.append(rows[value].slice(most).sum())
@@ -101,8 +103,7 @@ def share_bars(
         range(len(names)), [one / scale for one in values], color=sns.color_palette("colorblind")[0]
     )
     ax.bar_label(bars, labels=[f"{one / whole:.1%}" if whole else "" for one in values], padding=4)
-    kernels = label in ("Kernel_Name", "Name")
-    ax.set_yticks(range(len(names)), [short(name) if kernels else name for name in names])
+    ax.set_yticks(range(len(names)), names)
     ax.invert_yaxis()
     ax.margins(x=0.15)
     ax.set(xlabel=f"{axis} ({unit})", title=title)

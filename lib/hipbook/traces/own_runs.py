@@ -61,7 +61,8 @@ def trace_of(dispatches: Sequence["Dispatch"], *, clock: Literal["time", "instru
             **dict(zip(_GRID, (n * size for n, size in zip(one.grid, one.block, strict=True)), strict=True)),
         }
         rows.append(row)
-        counters += [{**row, "Pass": "pass_1", **counter} for counter in _counters(one)]
+        times = {} if length is not None else {"Start_Timestamp": None, "End_Timestamp": None}
+        counters += [{**row, "Pass": "pass_1", **times, **counter} for counter in _counters(one)]
     trace = Trace(path=Path(source))
     trace.dispatches = _table(schema.DISPATCHES, rows)
     trace.counters = _table(schema.COUNTERS, counters)
