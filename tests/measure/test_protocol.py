@@ -140,8 +140,10 @@ def test_outlier_classes_and_the_resolution_floor():
     one_step_off = [5.0, 5.0, 5.0, 5.01]
     assert classify(one_step_off, resolution=0.01) == [Outlier.NONE] * 4
     assert classify(one_step_off, resolution=0.0)[3] is Outlier.SEVERE
-    # MAD 1: a score is distance / 1.4826
-    assert classify([0, 1, 2, 3, 1 + 1.5 * 1.4826 * 3.5], resolution=0.1)[-1] is Outlier.MILD
+    # median 2 and MAD 1: 8 away is 5.4 robust sigma, 11 away 7.4
+    assert classify([0, 1, 2, 3, 10], resolution=0.1)[-1] is Outlier.MILD
+    assert classify([0, 1, 2, 3, 13], resolution=0.1)[-1] is Outlier.SEVERE
+    assert classify([0, 1, 2, 3, 7], resolution=0.1)[-1] is Outlier.NONE
 
 
 def test_two_modes_are_found_and_their_distance_told():

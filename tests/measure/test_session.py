@@ -1,13 +1,15 @@
 """A measuring session as data: the plan first (R15), the processes (R2), the refusals (R1, T3, T13)."""
 
+import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from hipbook.errors import Refused
+from hipbook.errors import BadArgument, Refused
 from hipbook.measure.bound import FasterThanBound
 from hipbook.measure.calibration import World
 from hipbook.measure.comparable import BoardChanged
-from hipbook.measure.session import Plan, Session, judge_session
+from hipbook.measure.schedule import implementation
+from hipbook.measure.session import Plan, Session, SessionBound, joint_schedule, judge_session, sessions_of
 from hipbook.measure.simulated import BOARD, simulated_session
 from hipbook.measure.verdict import Word
 
@@ -161,6 +163,36 @@ def test_runs_of_different_lengths_are_judged_by_their_medians():
 def test_a_plan_that_makes_no_sense_is_refused(changes, says):
     with pytest.raises((ValidationError, Refused), match=says):
         plan(**changes)
+
+
+def test_several_arms_share_one_session():
+    plans = [plan(), plan(new="decode_gqa", hypothesis="decode_gqa beats online")]
+    slots = joint_schedule(plans)
+    assert len(slots) == 10 * 4
+    assert {slot.arm for slot in slots} == {"online", "online (A/A)", "decode", "decode_gqa"}
+    level = {"online": 100.0, "online (A/A)": 100.0, "decode": 90.0, "decode_gqa": 120.0}
+    one = make_runs(plan())[0]
+    rng = np.random.default_rng(0)
+    runs = [
+        one.model_copy(
+            update={
+                "order": slot.order,
+                "process": f"p{slot.order}",
+                "arm": slot.arm,
+                "kernel": implementation(slot.arm),
+                "samples": (level[slot.arm] * np.exp(0.004 * rng.standard_normal()) * np.ones(20)).tolist(),
+            }
+        )
+        for slot in slots
+    ]
+    shared = {"resolution": 0.001, "board_start": BOARD, "board_end": BOARD}
+    bounds = {"1x1024": SessionBound(value=60.0, what="bytes over bandwidth")}
+    sessions = sessions_of(plans, runs, bounds, **shared)
+    assert [str(judge_session(each).verdict) for each in sessions] == ["FASTER", "SLOWER"]
+    assert {run.arm for run in sessions[1].runs} == {"online", "online (A/A)", "decode_gqa"}
+    assert sessions[0].bound.value == 60.0
+    with pytest.raises(BadArgument, match="share base, runs and seed"):
+        joint_schedule([plan(), plan(new="x", runs=4)])
 
 
 def test_runs_out_of_order_or_missing_are_refused():

@@ -222,6 +222,11 @@ def test_impossible_runs_are_refused():
         Runs(np.array([1.0, 0.0]))
     with pytest.raises(BadArgument, match="one place per run"):
         Runs(np.array([1.0, 2.0]), np.array([0.0]))
+    with pytest.raises(BadArgument, match="in the order they were made"):
+        Runs(np.array([1.0, 2.0]), np.array([3.0, 1.0]))
+    both_at_once = [Runs(np.ones(4), np.arange(4.0)) for _ in range(2)]
+    with pytest.raises(BadArgument, match="belongs to one run"):
+        judge(*both_at_once)
     lone = judge(Runs([2.0]), Runs([1.0]))
     assert str(lone.verdict) == "INCONCLUSIVE(few_runs)"
     assert lone.ratio == pytest.approx(2.0)

@@ -42,6 +42,8 @@ class Runs:
             raise BadArgument("levels", float(np.min(levels)), "times and rates are positive")
         if self.places is not None and len(self.places) != levels.shape[-1]:
             raise BadArgument("places", len(self.places), f"one place per run, {levels.shape[-1]} runs")
+        if self.places is not None and (np.diff(self.places) <= 0).any():
+            raise BadArgument("places", list(self.places), "runs are listed in the order they were made")
         object.__setattr__(self, "levels", levels)
 
     @classmethod
@@ -185,6 +187,8 @@ def _interleaved(sides: list[Runs]) -> bool:
     if any(side.places is None for side in sides):
         return False
     placed = sorted((place, arm) for arm, side in enumerate(sides) for place in side.places)
+    if len({place for place, _ in placed}) != len(placed):
+        raise BadArgument("places", "shared", "a place in the session's order belongs to one run")
     return is_interleaved([str(arm) for _, arm in placed])
 
 

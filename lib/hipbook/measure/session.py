@@ -5,13 +5,13 @@ again from the file and checked. Nothing here touches a GPU.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from hipbook.errors import Refused
+from hipbook.errors import BadArgument, Refused
 from hipbook.measure.bound import within_bound
 from hipbook.measure.clocks import Cache, Clock
 from hipbook.measure.comparable import same_board
@@ -131,6 +131,37 @@ class Session(_Model):
     def level(self, arm: str) -> float:
         """The arm's figure: the median over its runs of their medians, in the plan's unit."""
         return float(np.median([np.median(run.samples) for run in self.of(arm)]))
+
+
+def joint_schedule(plans: Sequence[Plan]) -> list[Slot]:
+    """One run order for several plans of one base: every new arm beside the base and its A/A control."""
+    first = plans[0]
+    for plan in plans:
+        if (plan.base, plan.runs, plan.seed) != (first.base, first.runs, first.seed):
+            raise BadArgument("plans", plan.new, "plans of one session share base, runs and seed")
+    return interleave(
+        with_control(first.base, *dict.fromkeys(plan.new for plan in plans)), first.runs, first.seed
+    )
+
+
+def sessions_of(
+    plans: Sequence[Plan], runs: Sequence[Run], bounds: Mapping[str, SessionBound], **shared
+) -> list[Session]:
+    """One session for each plan with the runs that bear on it; `bounds` by case, `shared` as Session's."""
+    sessions = []
+    for plan in plans:
+        arms = with_control(plan.base, plan.new)
+        cases = (plan.case, plan.negative_case)
+        sessions.append(
+            Session(
+                plan=plan,
+                plan_id=plan.plan_id,
+                bound=bounds.get(plan.case),
+                runs=[run for run in runs if run.arm in arms and run.case in cases],
+                **shared,
+            )
+        )
+    return sessions
 
 
 def judge_session(session: Session) -> Judgement:
