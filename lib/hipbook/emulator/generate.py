@@ -22,7 +22,7 @@ _PUT = {
 }  # fmt: skip
 _RAW = {"u32": "u32", "i32": "u32", "f32": "u32", "b32": "u32", "u16": "u16", "i16": "u16", "f16": "u16",
         "u64": "u64", "i64": "u64", "f64": "u64"}  # fmt: skip
-_HEAD = '#include "alu.h"\n#include "memory.h"\ntypedef __int128 i128;\n'
+_HEAD = '#include "alu.h"\n#include "atomics.h"\ntypedef __int128 i128;\n'
 
 
 def _assigns(code: str) -> bool:

@@ -65,6 +65,10 @@ def _cpu_features() -> str:
     return platform.machine()
 
 
+def _sources() -> list[Path]:
+    return sorted([*RUNTIME.glob("*.c"), *RUNTIME.glob("*.h")])
+
+
 def _run(command: list[str], cwd: Path) -> None:
     result = subprocess.run(command, cwd=cwd, capture_output=True, text=True)
     if result.returncode:
@@ -78,7 +82,7 @@ def _run(command: list[str], cwd: Path) -> None:
 def _build(into: Path, cc: str) -> None:
     with tempfile.TemporaryDirectory(dir=into.parent) as scratch:
         folder = Path(scratch)
-        for file in RUNTIME.iterdir():
+        for file in _sources():
             shutil.copy(file, folder / file.name)
         for name, text in generate.sources(PARTS).items():
             (folder / name).write_text(text)
@@ -101,7 +105,7 @@ def library_path() -> Path:
     digest = hashlib.sha256()
     for part in (cc, str(version), *FLAGS, cpu_model(), _cpu_features()):
         digest.update(part.encode() + b"\0")
-    for file in sorted(RUNTIME.iterdir()):
+    for file in _sources():
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
     for name, text in sorted(generate.sources(PARTS).items()):
         digest.update(name.encode() + b"\0" + text.encode())

@@ -4,39 +4,46 @@
 #define HIPBOOK_ALU_H
 #include <math.h>
 
-#include "wave.h"
+#include "operands.h"
 
-#define AS(type, x) ({ __typeof__(x) from_ = (x); type to_; memcpy(&to_, &from_, sizeof to_); to_; })
+#define AS(type, x)                                                                                          \
+  ({                                                                                                         \
+    __typeof__(x) from_ = (x);                                                                               \
+    type to_;                                                                                                \
+    memcpy(&to_, &from_, sizeof to_);                                                                        \
+    to_;                                                                                                     \
+  })
 
 INLINE f32 quiet32(f32 x) { return AS(f32, AS(u32, x) | 0x400000u); }
 
 // ---- minimum, maximum: *num prefers numbers over NaN; -0 < +0 (IEEE 754-2019) ----
-#define MINMAX(T, U, suffix, quiet_bit)                                                                    \
-  INLINE int less_##suffix(T a, T b) { return a < b || (a == b && (AS(U, a) >> (8 * sizeof(T) - 1)) >      \
-                                                                  (AS(U, b) >> (8 * sizeof(T) - 1))); }    \
-  INLINE T quiet_##suffix(T a) { return AS(T, (U)(AS(U, a) | quiet_bit)); }                                \
-  INLINE T minnum_##suffix(T a, T b) {                                                                     \
-    T r = less_##suffix(a, b) ? a : b;                                                                     \
-    r = b != b ? a : r;                                                                                    \
-    r = a != a ? b : r;                                                                                    \
-    return r != r ? quiet_##suffix(r) : r;                                                                 \
-  }                                                                                                        \
-  INLINE T maxnum_##suffix(T a, T b) {                                                                     \
-    T r = less_##suffix(b, a) ? a : b;                                                                     \
-    r = b != b ? a : r;                                                                                    \
-    r = a != a ? b : r;                                                                                    \
-    return r != r ? quiet_##suffix(r) : r;                                                                 \
-  }                                                                                                        \
-  INLINE T minimum_##suffix(T a, T b) {                                                                    \
-    return a != a ? quiet_##suffix(a) : b != b ? quiet_##suffix(b) : less_##suffix(a, b) ? a : b;          \
-  }                                                                                                        \
-  INLINE T maximum_##suffix(T a, T b) {                                                                    \
-    return a != a ? quiet_##suffix(a) : b != b ? quiet_##suffix(b) : less_##suffix(b, a) ? a : b;          \
-  }                                                                                                        \
-  INLINE T med3num_##suffix(T a, T b, T c) {                                                               \
-    if (a != a || b != b || c != c) return minnum_##suffix(minnum_##suffix(a, b), c);                      \
-    T top = maxnum_##suffix(maxnum_##suffix(a, b), c);                                                     \
-    return top == a ? maxnum_##suffix(b, c) : top == b ? maxnum_##suffix(a, c) : maxnum_##suffix(a, b);    \
+#define MINMAX(T, U, suffix, quiet_bit)                                                                      \
+  INLINE int less_##suffix(T a, T b) {                                                                       \
+    return a < b || (a == b && (AS(U, a) >> (8 * sizeof(T) - 1)) > (AS(U, b) >> (8 * sizeof(T) - 1)));       \
+  }                                                                                                          \
+  INLINE T quiet_##suffix(T a) { return AS(T, (U)(AS(U, a) | quiet_bit)); }                                  \
+  INLINE T minnum_##suffix(T a, T b) {                                                                       \
+    T r = less_##suffix(a, b) ? a : b;                                                                       \
+    r = b != b ? a : r;                                                                                      \
+    r = a != a ? b : r;                                                                                      \
+    return r != r ? quiet_##suffix(r) : r;                                                                   \
+  }                                                                                                          \
+  INLINE T maxnum_##suffix(T a, T b) {                                                                       \
+    T r = less_##suffix(b, a) ? a : b;                                                                       \
+    r = b != b ? a : r;                                                                                      \
+    r = a != a ? b : r;                                                                                      \
+    return r != r ? quiet_##suffix(r) : r;                                                                   \
+  }                                                                                                          \
+  INLINE T minimum_##suffix(T a, T b) {                                                                      \
+    return a != a ? quiet_##suffix(a) : b != b ? quiet_##suffix(b) : less_##suffix(a, b) ? a : b;            \
+  }                                                                                                          \
+  INLINE T maximum_##suffix(T a, T b) {                                                                      \
+    return a != a ? quiet_##suffix(a) : b != b ? quiet_##suffix(b) : less_##suffix(b, a) ? a : b;            \
+  }                                                                                                          \
+  INLINE T med3num_##suffix(T a, T b, T c) {                                                                 \
+    if (a != a || b != b || c != c) return minnum_##suffix(minnum_##suffix(a, b), c);                        \
+    T top = maxnum_##suffix(maxnum_##suffix(a, b), c);                                                       \
+    return top == a ? maxnum_##suffix(b, c) : top == b ? maxnum_##suffix(a, c) : maxnum_##suffix(a, b);      \
   }
 MINMAX(f32, u32, f32, 0x400000u)
 MINMAX(f64, u64, f64, 0x8000000000000ull)
@@ -48,9 +55,13 @@ MINMAX(f16, u16, f16, 0x200)
 
 // ---- conversions: out of range saturates, NaN is 0 ----
 INLINE u32 to_u32(f64 x) { return x >= 4294967295.0 ? ~0u : x > 0 ? (u32)x : 0; }
-INLINE i32 to_i32(f64 x) { return x >= 2147483647.0 ? INT32_MAX : x > -2147483648.0 ? (i32)x : x == x ? INT32_MIN : 0; }
+INLINE i32 to_i32(f64 x) {
+  return x >= 2147483647.0 ? INT32_MAX : x > -2147483648.0 ? (i32)x : x == x ? INT32_MIN : 0;
+}
 INLINE u32 f32_to_u32(f32 x) { return x >= 4294967296.0f ? ~0u : x > 0 ? (u32)x : 0; }
-INLINE i32 f32_to_i32(f32 x) { return x >= 2147483648.0f ? INT32_MAX : x >= -2147483648.0f ? (i32)x : x == x ? INT32_MIN : 0; }
+INLINE i32 f32_to_i32(f32 x) {
+  return x >= 2147483648.0f ? INT32_MAX : x >= -2147483648.0f ? (i32)x : x == x ? INT32_MIN : 0;
+}
 INLINE u16 to_u16(f64 x) { return x >= 65535.0 ? 0xffff : x > 0 ? (u16)x : 0; }
 INLINE i16 to_i16(f64 x) { return x >= 32767.0 ? 32767 : x > -32768.0 ? (i16)x : x == x ? -32768 : 0; }
 INLINE u32 to_u8(f64 x) { return x >= 255.0 ? 255 : x > 0 ? (u32)x : 0; }
@@ -62,7 +73,8 @@ INLINE u16 f32_to_f16_toward_zero(f32 x) {
   u16 bits = AS(u16, h);
   f32 back = (f32)h;
   if (x != x) return bits;
-  if (fabsf(back) > fabsf(x) && (AS(u32, x) & 0x7fffffff) != 0x7f800000) bits--;  // also turns inf into the largest
+  if (fabsf(back) > fabsf(x) && (AS(u32, x) & 0x7fffffff) != 0x7f800000)
+    bits--;  // also turns inf into the largest
   return bits;
 }
 
@@ -72,7 +84,10 @@ INLINE u16 f32_to_bf16(f32 x) {  // round to nearest even
   if (x != x) return (u16)(bits >> 16) | 0x40;
   return (u16)((bits + 0x7fffu + ((bits >> 16) & 1)) >> 16);
 }
-INLINE f32 half_to_f32(u32 x) { u16 h = (u16)x; return (f32)AS(f16, h); }
+INLINE f32 half_to_f32(u32 x) {
+  u16 h = (u16)x;
+  return (f32)AS(f16, h);
+}
 
 INLINE f32 dot2_f16(u32 a, u32 b, f32 c) {
   return fmaf(half_to_f32(a >> 16), half_to_f32(b >> 16), fmaf(half_to_f32(a), half_to_f32(b), c));
@@ -97,10 +112,14 @@ INLINE f32 fp8_to_f32(u32 x, int mantissa_bits, int bias, int ieee) {  // OCP e4
   u32 sign = (x >> 7) & 1, exponent = (x & 0x7f) >> mantissa_bits, mantissa = x & ((1u << mantissa_bits) - 1);
   u32 top = (0x7fu >> mantissa_bits);
   f32 v;
-  if (ieee && exponent == top) v = mantissa ? NAN : INFINITY;
-  else if (!ieee && (x & 0x7f) == 0x7f) v = NAN;
-  else if (exponent) v = ldexpf((f32)(mantissa + (1u << mantissa_bits)), (int)exponent - bias - mantissa_bits);
-  else v = ldexpf((f32)mantissa, 1 - bias - mantissa_bits);
+  if (ieee && exponent == top)
+    v = mantissa ? NAN : INFINITY;
+  else if (!ieee && (x & 0x7f) == 0x7f)
+    v = NAN;
+  else if (exponent)
+    v = ldexpf((f32)(mantissa + (1u << mantissa_bits)), (int)exponent - bias - mantissa_bits);
+  else
+    v = ldexpf((f32)mantissa, 1 - bias - mantissa_bits);
   return sign ? -v : v;
 }
 INLINE u32 f32_to_fp8(f32 x, int mantissa_bits, int bias, int ieee) {  // nearest even, saturating
@@ -116,175 +135,25 @@ INLINE u32 f32_to_fp8(f32 x, int mantissa_bits, int bias, int ieee) {  // neares
   f32 q = rintf(ldexpf(a, mantissa_bits - e));
   u32 n = (u32)q;
   if (n >= 2u << mantissa_bits) n >>= 1, e++;
-  return n < 1u << mantissa_bits ? sign | n : sign | (u32)(e + bias) << mantissa_bits | (n - (1u << mantissa_bits));
+  return n < 1u << mantissa_bits ? sign | n
+                                 : sign | (u32)(e + bias) << mantissa_bits | (n - (1u << mantissa_bits));
 }
-
-// ---- f32 transcendentals: evaluated in double to about 2^-50, so correctly rounded but for a few ties in
-// 2^20; subnormal inputs count as zero and subnormal results become zero, as the ISA document says ----
-INLINE f32 flush(f32 x) { return (AS(u32, x) & 0x7f800000u) ? x : AS(f32, AS(u32, x) & 0x80000000u); }
-
-INLINE f64 pow2i(i64 e) { return AS(f64, (u64)(e + 1023) << 52); }  // e in -1022..1023
-
-INLINE f64 exp2_small(f64 f) {  // 2**f, |f| <= 0.5: Taylor of exp(f ln 2), the 13th term is below 2^-52
-  f64 x = f * 0.693147180559945309417232, s = 1.0 / 6227020800.0;
-  s = s * x + 1.0 / 479001600.0;
-  s = s * x + 1.0 / 39916800.0;
-  s = s * x + 1.0 / 3628800.0;
-  s = s * x + 1.0 / 362880.0;
-  s = s * x + 1.0 / 40320.0;
-  s = s * x + 1.0 / 5040.0;
-  s = s * x + 1.0 / 720.0;
-  s = s * x + 1.0 / 120.0;
-  s = s * x + 1.0 / 24.0;
-  s = s * x + 1.0 / 6.0;
-  s = s * x + 0.5;
-  s = s * x + 1.0;
-  return s * x + 1.0;
-}
-INLINE f64 exp2_f64(f64 x) {  // for results in the normal range of f32 and a little beyond
-  f64 c = x > 200.0 ? 200.0 : x < -200.0 ? -200.0 : x, n = rint(c);
-  f64 y = exp2_small(c - n) * AS(f64, ((u64)(i64)(n + 1023.0)) << 52);
-  return x != x ? x : y;
-}
-INLINE f32 exp2_f32(f32 x) { return flush((f32)exp2_f64((f64)flush(x))); }
-
-INLINE f64 log2_f64(f64 x) {  // x > 0, normal: atanh series of the mantissa in [sqrt(1/2), sqrt(2))
-  u64 bits = AS(u64, x);
-  i64 e = (i64)(bits >> 52) - 1023;
-  f64 m = AS(f64, (bits & 0xfffffffffffffull) | 0x3ff0000000000000ull);
-  f64 big = m > 1.4142135623730951 ? 1.0 : 0.0;
-  m = big != 0.0 ? m * 0.5 : m;
-  f64 t = (m - 1.0) / (m + 1.0), q = t * t, s = 1.0 / 23.0;
-  s = s * q + 1.0 / 21.0;
-  s = s * q + 1.0 / 19.0;
-  s = s * q + 1.0 / 17.0;
-  s = s * q + 1.0 / 15.0;
-  s = s * q + 1.0 / 13.0;
-  s = s * q + 1.0 / 11.0;
-  s = s * q + 1.0 / 9.0;
-  s = s * q + 1.0 / 7.0;
-  s = s * q + 1.0 / 5.0;
-  s = s * q + 1.0 / 3.0;
-  s = s * q + 1.0;
-  return (f64)e + big + 2.0 * t * s * 1.44269504088896340735992;
-}
-INLINE f32 log2_f32(f32 x) {
-  f32 a = flush(x);
-  f32 y = (f32)log2_f64(a > 0.0f ? (f64)a : 1.0);
-  y = a == 0.0f ? -INFINITY : a < 0.0f ? NAN : y;
-  y = a == INFINITY ? INFINITY : y;
-  return flush(a != a ? quiet32(a) : y);
-}
-INLINE f32 rcp_f32(f32 x) { return flush(1.0f / flush(x)); }
-INLINE f32 sqrt_f32(f32 x) { return sqrtf(flush(x)); }
-INLINE f32 rsq_f32(f32 x) { return (f32)(1.0 / sqrt((f64)flush(x))); }
-// the argument counts turns; beyond 256 turns the hardware gives up range
-INLINE f32 sin_f32(f32 x) { f64 t = (f64)flush(x); return flush((f32)sin((t - rint(t)) * 6.283185307179586476925287)); }
-INLINE f32 cos_f32(f32 x) { f64 t = (f64)flush(x); return flush((f32)cos((t - rint(t)) * 6.283185307179586476925287)); }
-
-// f16 versions keep subnormals
-INLINE f16 exp2_f16(f16 x) { return (f16)exp2_f64((f64)x); }
-INLINE f16 log2_f16(f16 x) { return (f16)log2((f64)x); }
-INLINE f16 rcp_f16(f16 x) { return (f16)(1.0 / (f64)x); }
-INLINE f16 sqrt_f16(f16 x) { return (f16)sqrt((f64)x); }
-INLINE f16 rsq_f16(f16 x) { return (f16)(1.0 / sqrt((f64)x)); }
-INLINE f16 sin_f16(f16 x) { f64 t = (f64)x; return (f16)sin((t - rint(t)) * 6.283185307179586476925287); }
-INLINE f16 cos_f16(f16 x) { f64 t = (f64)x; return (f16)cos((t - rint(t)) * 6.283185307179586476925287); }
-INLINE f16 fma_f16(f16 a, f16 b, f16 c) { return (f16)fma((f64)a, (f64)b, (f64)c); }
-
-// ---- scaling ----
-INLINE f32 ldexp_f32(f32 x, i32 e) {  // one rounding: exact in double, for any f32 and |e| <= 300
-  e = e > 300 ? 300 : e < -300 ? -300 : e;
-  return (f32)((f64)x * pow2i(e));
-}
-INLINE f16 ldexp_f16(f16 x, i32 e) { e = e > 64 ? 64 : e < -64 ? -64 : e; return (f16)((f64)x * pow2i(e)); }
-INLINE f64 ldexp_f64(f64 x, i32 e) { return ldexp(x, e); }
-
-INLINE i32 exponent_f32(f32 x) { return (AS(u32, x) >> 23) & 255; }
-INLINE i32 exponent_f64(f64 x) { return (AS(u64, x) >> 52) & 2047; }
-INLINE i32 frexp_exp_f32(f32 x) { int e; return x - x != 0.0f || x == 0.0f ? 0 : (frexpf(x, &e), e); }
-INLINE i32 frexp_exp_f64(f64 x) { int e; return x - x != 0.0 || x == 0.0 ? 0 : (frexp(x, &e), e); }
-INLINE f32 frexp_mant_f32(f32 x) { int e; return x - x != 0.0f ? x : frexpf(x, &e); }
-INLINE f64 frexp_mant_f64(f64 x) { int e; return x - x != 0.0 ? x : frexp(x, &e); }
-
-INLINE int subnormal_f32(f32 x) { return x != 0.0f && exponent_f32(x) == 0; }
-INLINE int subnormal_f64(f64 x) { return x != 0.0 && exponent_f64(x) == 0; }
-
-// ---- division: V_DIV_SCALE keeps the Newton steps in range, V_DIV_FMAS undoes it, V_DIV_FIXUP settles the
-// special cases. a: the operand to scale, b: denominator, c: numerator. Where AMD's pseudo-code cannot give an
-// IEEE quotient it is corrected, each with a test: a huge denominator of a tiny quotient is scaled down, not up;
-// the factor of V_DIV_FMAS is 2**64 either way; an estimate that overflowed to NaN is infinity ----
-INLINE f32 div_scale_f32(f32 a, f32 b, f32 c, u32 *vcc) {
-  *vcc = 0;
-  if (c == 0.0f || b == 0.0f) return NAN;
-  if (exponent_f32(c) - exponent_f32(b) >= 96) return *vcc = 1, a == b ? ldexp_f32(a, 64) : a;
-  if (subnormal_f32(b)) return ldexp_f32(a, 64);
-  // 1 / b and c / b as the hardware estimates them: by exponents
-  f64 inverse = 1.0 / (f64)b, quotient = (f64)c / (f64)b;
-  int inverse_tiny = fabs(inverse) < 0x1p-126 && inverse != 0.0, quotient_tiny = fabs(quotient) < 0x1p-126;
-  if (inverse_tiny && quotient_tiny) return *vcc = 1, a == b ? ldexp_f32(a, -64) : a;
-  if (inverse_tiny) return ldexp_f32(a, -64);
-  if (quotient_tiny) return *vcc = 1, a == c ? ldexp_f32(a, 64) : a;
-  if (exponent_f32(c) <= 23) return ldexp_f32(a, 64);
-  return a;
-}
-INLINE f64 div_scale_f64(f64 a, f64 b, f64 c, u32 *vcc) {
-  *vcc = 0;
-  if (c == 0.0 || b == 0.0) return NAN;
-  if (exponent_f64(c) - exponent_f64(b) >= 768) return *vcc = 1, a == b ? ldexp(a, 128) : a;
-  if (subnormal_f64(b)) return ldexp(a, 128);
-  int inverse_tiny = subnormal_f64(1.0 / b), quotient_tiny = subnormal_f64(c / b);
-  if (inverse_tiny && quotient_tiny) return *vcc = 1, a == b ? ldexp(a, -128) : a;
-  if (inverse_tiny) return ldexp(a, -128);
-  if (quotient_tiny) return *vcc = 1, a == c ? ldexp(a, 128) : a;
-  if (exponent_f64(c) <= 53) return ldexp(a, 128);
-  return a;
-}
-// The quotient estimate c tells which operand V_DIV_SCALE scaled: a large one wants its denominator's factor
-// back, a small one its numerator's.
-INLINE f32 div_fmas_f32(f32 a, f32 b, f32 c, u32 vcc) {
-  f32 y = fmaf(a, b, c);
-  if (!vcc) return y;
-  return ldexp_f32(y, exponent_f32(c) > 127 ? 64 : -64);
-}
-INLINE f64 div_fmas_f64(f64 a, f64 b, f64 c, u32 vcc) {
-  f64 y = fma(a, b, c);
-  if (!vcc) return y;
-  return ldexp(y, exponent_f64(c) > 1023 ? 128 : -128);
-}
-#define DIV_FIXUP(T, U, suffix, absolute, underflow)                                              \
-  INLINE T div_fixup_##suffix(T a, T b, T c) {                                                    \
-    const U top = (U)1 << (8 * sizeof(T) - 1);                                                    \
-    U sign = (AS(U, b) ^ AS(U, c)) & top;                                                         \
-    T inf = (T)INFINITY, zero = (T)0, r;                                                          \
-    if (c != c) return quiet_##suffix(c);                                                         \
-    if (b != b) return quiet_##suffix(b);                                                         \
-    if (b == zero && c == zero) return -(T)NAN;                                                   \
-    T ab = AS(T, (U)(AS(U, b) & ~top)), ac = AS(T, (U)(AS(U, c) & ~top));                         \
-    if (ab == inf && ac == inf) return -(T)NAN;                                                   \
-    if (b == zero || ac == inf) r = inf;                                                          \
-    else if (ab == inf || c == zero) r = zero;                                                    \
-    else if (underflow) r = zero;                                                                 \
-    else if (a != a) r = inf;                                                                     \
-    else r = AS(T, (U)(AS(U, a) & ~top));                                                         \
-    return AS(T, (U)(AS(U, r) | sign));                                                           \
-  }
-DIV_FIXUP(f32, u32, f32, fabsf, exponent_f32(c) - exponent_f32(b) < -150)
-DIV_FIXUP(f64, u64, f64, fabs, exponent_f64(c) - exponent_f64(b) < -1075)
-DIV_FIXUP(f16, u16, f16, fabs, 0)
 
 // ---- classes (V_CMP_CLASS): signalling NaN, quiet NaN, -inf, -normal, -subnormal, -0, +0, ..., +inf ----
-#define CLASS(T, U, suffix, exponent_bits, mantissa_bits)                                                  \
-  INLINE int class_##suffix(T x, u32 wanted) {                                                             \
-    U bits = AS(U, x), mantissa = bits & (((U)1 << mantissa_bits) - 1);                                    \
-    U exponent = (bits >> mantissa_bits) & (((U)1 << exponent_bits) - 1);                                  \
-    int negative = (int)(bits >> (8 * sizeof(T) - 1)), kind;                                               \
-    if (exponent == ((U)1 << exponent_bits) - 1)                                                           \
-      kind = mantissa ? (int)(mantissa >> (mantissa_bits - 1)) : negative ? 2 : 9;                         \
-    else if (exponent) kind = negative ? 3 : 8;                                                            \
-    else if (mantissa) kind = negative ? 4 : 7;                                                            \
-    else kind = negative ? 5 : 6;                                                                          \
-    return (wanted >> kind) & 1;                                                                           \
+#define CLASS(T, U, suffix, exponent_bits, mantissa_bits)                                                    \
+  INLINE int class_##suffix(T x, u32 wanted) {                                                               \
+    U bits = AS(U, x), mantissa = bits & (((U)1 << mantissa_bits) - 1);                                      \
+    U exponent = (bits >> mantissa_bits) & (((U)1 << exponent_bits) - 1);                                    \
+    int negative = (int)(bits >> (8 * sizeof(T) - 1)), kind;                                                 \
+    if (exponent == ((U)1 << exponent_bits) - 1)                                                             \
+      kind = mantissa ? (int)(mantissa >> (mantissa_bits - 1)) : negative ? 2 : 9;                           \
+    else if (exponent)                                                                                       \
+      kind = negative ? 3 : 8;                                                                               \
+    else if (mantissa)                                                                                       \
+      kind = negative ? 4 : 7;                                                                               \
+    else                                                                                                     \
+      kind = negative ? 5 : 6;                                                                               \
+    return (wanted >> kind) & 1;                                                                             \
   }
 CLASS(f32, u32, f32, 8, 23)
 CLASS(f64, u64, f64, 11, 52)
@@ -297,15 +166,25 @@ INLINE u32 clz32(u32 x) { return x ? (u32)__builtin_clz(x) : ~0u; }
 INLINE u32 ctz32(u32 x) { return x ? (u32)__builtin_ctz(x) : ~0u; }
 INLINE u32 clz64(u64 x) { return x ? (u32)__builtin_clzll(x) : ~0u; }
 INLINE u32 ctz64(u64 x) { return x ? (u32)__builtin_ctzll(x) : ~0u; }
-INLINE u32 cls32(i32 x) { u32 y = (u32)(x ^ (x >> 31)); return y ? (u32)__builtin_clz(y) : ~0u; }
-INLINE u32 cls64(i64 x) { u64 y = (u64)(x ^ (x >> 63)); return y ? (u32)__builtin_clzll(y) : ~0u; }
-INLINE u32 bfe_u32(u32 x, u32 at, u32 n) { return n == 0 ? 0 : n >= 32 ? x >> at : (x >> at) & ((1u << n) - 1); }
+INLINE u32 cls32(i32 x) {
+  u32 y = (u32)(x ^ (x >> 31));
+  return y ? (u32)__builtin_clz(y) : ~0u;
+}
+INLINE u32 cls64(i64 x) {
+  u64 y = (u64)(x ^ (x >> 63));
+  return y ? (u32)__builtin_clzll(y) : ~0u;
+}
+INLINE u32 bfe_u32(u32 x, u32 at, u32 n) {
+  return n == 0 ? 0 : n >= 32 ? x >> at : (x >> at) & ((1u << n) - 1);
+}
 INLINE i32 bfe_i32(i32 x, u32 at, u32 n) {  // bits past the top repeat the sign
   if (n == 0) return 0;
   i32 y = x >> at;
   return n >= 32 ? y : (i32)((u32)y << (32 - n)) >> (32 - n);
 }
-INLINE u64 bfe_u64(u64 x, u32 at, u32 n) { return n == 0 ? 0 : n >= 64 ? x >> at : (x >> at) & (((u64)1 << n) - 1); }
+INLINE u64 bfe_u64(u64 x, u32 at, u32 n) {
+  return n == 0 ? 0 : n >= 64 ? x >> at : (x >> at) & (((u64)1 << n) - 1);
+}
 INLINE i64 bfe_i64(i64 x, u32 at, u32 n) {
   if (n == 0) return 0;
   i64 y = x >> at;
@@ -319,8 +198,8 @@ INLINE u32 perm_byte(u64 data, u32 sel) {
 }
 INLINE u32 perm(u32 a, u32 b, u32 s) {
   u64 data = (u64)a << 32 | b;
-  return perm_byte(data, s & 0xff) | perm_byte(data, (s >> 8) & 0xff) << 8 | perm_byte(data, (s >> 16) & 0xff) << 16 |
-         perm_byte(data, s >> 24) << 24;
+  return perm_byte(data, s & 0xff) | perm_byte(data, (s >> 8) & 0xff) << 8 |
+         perm_byte(data, (s >> 16) & 0xff) << 16 | perm_byte(data, s >> 24) << 24;
 }
 INLINE u32 absdiff(u32 a, u32 b) { return a > b ? a - b : b - a; }
 INLINE u32 byte_of(u32 x, int n) { return (x >> (8 * n)) & 255; }
@@ -339,13 +218,28 @@ INLINE u32 lerp8(u32 a, u32 b, u32 c) {
   return out;
 }
 INLINE i32 sext24(u32 x) { return (i32)(x << 8) >> 8; }
-INLINE u32 quadmask(u64 x, int n) { u32 m = 0; for (int i = 0; i < n; i++) m |= (u32)(((x >> (4 * i)) & 15) != 0) << i; return m; }
-INLINE u64 wqm(u64 x, int n) { u64 m = 0; for (int i = 0; i < n; i++) if ((x >> (4 * i)) & 15) m |= (u64)15 << (4 * i); return m; }
-INLINE u64 replicate(u32 x) { u64 m = 0; for (int i = 0; i < 32; i++) if ((x >> i) & 1) m |= (u64)3 << (2 * i); return m; }
+INLINE u32 quadmask(u64 x, int n) {
+  u32 m = 0;
+  for (int i = 0; i < n; i++) m |= (u32)(((x >> (4 * i)) & 15) != 0) << i;
+  return m;
+}
+INLINE u64 wqm(u64 x, int n) {
+  u64 m = 0;
+  for (int i = 0; i < n; i++)
+    if ((x >> (4 * i)) & 15) m |= (u64)15 << (4 * i);
+  return m;
+}
+INLINE u64 replicate(u32 x) {
+  u64 m = 0;
+  for (int i = 0; i < 32; i++)
+    if ((x >> i) & 1) m |= (u64)3 << (2 * i);
+  return m;
+}
 INLINE i32 dot_bytes(u32 a, u32 b, int a_signed, int b_signed) {
   i32 sum = 0;
   for (int i = 0; i < 4; i++) {
-    i32 x = a_signed ? (i8)(a >> (8 * i)) : (i32)(u8)(a >> (8 * i)), y = b_signed ? (i8)(b >> (8 * i)) : (i32)(u8)(b >> (8 * i));
+    i32 x = a_signed ? (i8)(a >> (8 * i)) : (i32)(u8)(a >> (8 * i)),
+        y = b_signed ? (i8)(b >> (8 * i)) : (i32)(u8)(b >> (8 * i));
     sum += x * y;
   }
   return sum;
@@ -370,5 +264,8 @@ INLINE u32 pk_add_bf16(u32 a, u32 b) {
          (u32)f32_to_bf16(bf16_to_f32(a >> 16) + bf16_to_f32(b >> 16)) << 16;
 }
 INLINE i64 saturate(i64 x, i64 low, i64 high) { return x < low ? low : x > high ? high : x; }
+
+#include "transcendental.h"
+#include "division.h"
 
 #endif

@@ -1,10 +1,11 @@
 // The slower paths of memory access: looking up views, lanes that lie apart, shadow state.
-#include "memory.h"
+#include "lds.h"
+#include "spaces.h"
 
 // ---- views ----
 
 // The gapless piece of `v` around `addr`, or 0 if it holds no `size` bytes there.
-static int piece_of(const View *v, u64 addr, u32 size, u64 *lo, u64 *hi) {
+static int piece_of(const View* v, u64 addr, u32 size, u64* lo, u64* hi) {
   if (addr < v->va || addr - v->va >= v->span) return 0;
   u64 at = addr - v->va, row = v->va;
   for (u32 l = 0; l < v->levels; l++) {
@@ -19,12 +20,12 @@ static int piece_of(const View *v, u64 addr, u32 size, u64 *lo, u64 *hi) {
 }
 
 // The first view, in argument order, that holds the bytes and allows the access; `kind` says what was wrong.
-int find_piece(Thread *t, u64 addr, u32 size, u32 want, Cache *c, u32 *kind) {
-  const Launch *l = t->l;
+int find_piece(Thread* t, u64 addr, u32 size, u32 want, Cache* c, u32* kind) {
+  const Launch* l = t->l;
   *kind = FAULT_BOUNDS;
   if (addr + size < addr) return 0;
   for (u32 i = 0; i < l->n_views; i++) {
-    const View *v = &l->views[i];
+    const View* v = &l->views[i];
     u64 lo, hi;
     if (!piece_of(v, addr, size, &lo, &hi)) continue;
     if ((v->access & want) != want) {
@@ -40,20 +41,21 @@ int find_piece(Thread *t, u64 addr, u32 size, u32 want, Cache *c, u32 *kind) {
 }
 
 // Lanes in different pieces: each is looked up by itself.
-int scatter(Wave *w, const Rec *r, Access *a, u32 size, u32 want) {
-  Thread *t = w->t;
+int scatter(Wave* w, const Rec* r, Access* a, u32 size, u32 want) {
+  Thread* t = w->t;
   Cache c = {.lo = 1, .hi = 0};
   a->scattered = 1;
   for (u32 m = a->exec; m; m &= m - 1) {
     int i = __builtin_ctz(m);
     u64 addr = a->addr[i];
     u32 kind;
-    if (!(addr >= c.lo && addr + size <= c.hi && addr + size >= addr) && !find_piece(t, addr, size, want, &c, &kind)) {
+    if (!(addr >= c.lo && addr + size <= c.hi && addr + size >= addr) &&
+        !find_piece(t, addr, size, want, &c, &kind)) {
       stop_with_fault(w, r, kind, (u32)i, addr, size, want & WRITE, 0);
       return 0;
     }
     a->host[i] = c.delta + addr;
-    ViewCount *v = &t->view_counts[c.view];
+    ViewCount* v = &t->view_counts[c.view];
     if (want & READ) {
       v->loads++, v->bytes_read += size;
       w->loaded[c.view] |= 1u << i;
@@ -70,7 +72,7 @@ int scatter(Wave *w, const Rec *r, Access *a, u32 size, u32 want) {
   return 1;
 }
 
-int check_written(Wave *w, const Rec *r, Access *a, u32 size) {
+int check_written(Wave* w, const Rec* r, Access* a, u32 size) {
   for (u32 m = a->exec; m; m &= m - 1) {
     int i = __builtin_ctz(m);
     if (memchr(a->written_delta + a->addr[i], 0, size)) {
@@ -81,7 +83,7 @@ int check_written(Wave *w, const Rec *r, Access *a, u32 size) {
   return 1;
 }
 
-void mark_written(Access *a, u32 size) {
+void mark_written(Access* a, u32 size) {
   if (contiguous(a, size)) {
     memset(a->written_delta + a->lo, 1, a->hi - a->lo);
     return;
@@ -90,8 +92,8 @@ void mark_written(Access *a, u32 size) {
 }
 
 // Distinct segments of lanes far apart, by insertion into a sorted list.
-void count_segments_far(Thread *t, const u64 *addr, u32 exec, u32 size) {
-  u64 *out[3] = {&t->totals.segments32, &t->totals.segments64, &t->totals.segments128};
+void count_segments_far(Thread* t, const u64* addr, u32 exec, u32 size) {
+  u64* out[3] = {&t->totals.segments32, &t->totals.segments64, &t->totals.segments128};
   for (int s = 0; s < 3; s++) {
     u64 seen[2 * LANES];
     int n = 0;
@@ -110,160 +112,10 @@ void count_segments_far(Thread *t, const u64 *addr, u32 exec, u32 size) {
   }
 }
 
-// ---- LDS ----
-
-// Bank conflicts of one instruction: 32 banks of 4 bytes; lanes go in groups whose bytes fill the banks once
-// (32 lanes of up to 4 bytes, 16 of 8, 8 of 12 or 16); a group needs one pass more for each further distinct
-// word that its busiest bank holds.
-u32 lds_conflicts(const u64 *addr, u32 exec, u32 size) {
-  if (size <= 4) {
-    u32 banks = 0;
-    u64 same = 0;
-    u64 first = addr[__builtin_ctz(exec)] >> 2;
-    for (int i = 0; i < LANES; i++) {
-      u32 active = (exec >> i) & 1;
-      banks |= active << ((addr[i] >> 2) & 31);
-      same |= -(u64)active & ((addr[i] >> 2) ^ first);
-    }
-    if (!same || __builtin_popcount(banks) == __builtin_popcount(exec)) return 0;
-  }
-  u32 words = (size + 3) / 4, group = words <= 1 ? 32 : words == 2 ? 16 : 8, conflicts = 0;
-  for (u32 g = 0; g < LANES; g += group) {
-    u32 active = (u32)((((u64)1 << group) - 1) << g) & exec;
-    if (!active) continue;
-    u64 seen[32][32];
-    u8 depth[32] = {0};
-    u32 busiest = 1;
-    for (u32 m = active; m; m &= m - 1) {
-      u64 word = addr[__builtin_ctz(m)] >> 2;
-      for (u32 k = 0; k < words; k++, word++) {
-        u32 b = word & 31, n = depth[b], d = 0;
-        while (d < n && seen[b][d] != word) d++;
-        if (d < n || n == 32) continue;
-        seen[b][n] = word;
-        depth[b] = (u8)(n + 1);
-        if (n + 1u > busiest) busiest = n + 1u;
-      }
-    }
-    conflicts += busiest - 1;
-  }
-  return conflicts;
-}
-
-// Shadow of LDS: for each byte, who last wrote and who last read it, as a 16-bit tag: wave (5 bits), atomic,
-// several waves, barrier epoch (9 bits). Tag 0: never written. Two waves that touch a byte in the same epoch,
-// one of them writing, race; atomics do not race with each other.
-#define EVERY16 0x0001000100010001ull
-#define EPOCH (0xff80ull * EVERY16)
-enum { TAG_ATOMIC = 0x20, TAG_SEVERAL = 0x40 };
-
-static inline u64 any_zero16(u64 x) { return (x - EVERY16) & ~x & (0x8000ull * EVERY16); }
-static inline u64 tags_at(const u16 *p) {
-  u64 x;
-  memcpy(&x, p, 8);
-  return x;
-}
-static inline int current(u16 tag, u32 mine) { return ((tag ^ mine) & 0xff80) == 0; }
-
-COLD int race(Wave *w, const Rec *r, u32 lane, u64 at, u32 size, u32 store, u16 tag) {
-  stop_with_fault(w, r, FAULT_LDS_RACE, lane, at, size, store, tag);
-  return 0;
-}
-
-static int load_bytes(Wave *w, const Rec *r, u32 lane, u64 addr, u32 size) {
-  u32 mine = w->tag;
-  for (u64 at = addr; at < addr + size; at++) {
-    u16 wrote = w->t->lds_writer[at], *read = &w->t->lds_reader[at];
-    if (!wrote) {
-      stop_with_fault(w, r, FAULT_LDS_UNWRITTEN, lane, at, size, 0, 0);
-      return 0;
-    }
-    if (current(wrote, mine) && ((wrote & TAG_SEVERAL) || (wrote & 31) != (mine & 31))) return race(w, r, lane, addr, size, 0, wrote);
-    if (!current(*read, mine)) *read = (u16)mine;
-    else if ((*read & 31) != (mine & 31)) *read |= TAG_SEVERAL;
-  }
-  return 1;
-}
-
-int lds_load_check(Wave *w, const Rec *r, const u64 *addr, u32 exec, u32 size) {
-  u64 mine = w->tag * EVERY16;
-  for (u32 m = exec; m; m &= m - 1) {
-    u32 i = (u32)__builtin_ctz(m);
-    if (size < 4) {
-      if (!load_bytes(w, r, i, addr[i], size)) return 0;
-      continue;
-    }
-    for (u64 at = addr[i]; at < addr[i] + size; at += 4) {
-      u64 wrote = tags_at(w->t->lds_writer + at), read = tags_at(w->t->lds_reader + at);
-      int fine = wrote == mine || !(any_zero16(wrote) | any_zero16((wrote ^ mine) & EPOCH));
-      if (fine && read == mine) continue;
-      if (fine && !any_zero16((read ^ mine) & EPOCH)) memcpy(w->t->lds_reader + at, &mine, 8);
-      else if (!load_bytes(w, r, i, at, 4)) return 0;
-    }
-  }
-  return 1;
-}
-
-// `data`: the bytes about to be stored. Two waves that store the same value do not race (compilers spread
-// replicated values so); whoever reads it needs a barrier all the same.
-static int store_bytes(Wave *w, const Rec *r, u32 lane, u64 addr, u32 size, const u8 *data) {
-  u32 mine = w->tag;
-  for (u64 at = addr; at < addr + size; at++) {
-    u16 *wrote = &w->t->lds_writer[at], read = w->t->lds_reader[at];
-    int other = *wrote && current(*wrote, mine) && ((*wrote & TAG_SEVERAL) || (*wrote & 31) != (mine & 31));
-    if (other && (*wrote & TAG_ATOMIC || w->t->lds[at] != data[at - addr])) return race(w, r, lane, addr, size, 1, *wrote);
-    if (read && current(read, mine) && ((read & TAG_SEVERAL) || (read & 31) != (mine & 31)))
-      return race(w, r, lane, addr, size, 1, read);
-    *wrote = other ? *wrote | TAG_SEVERAL : (u16)mine;
-  }
-  return 1;
-}
-
-int lds_store_check(Wave *w, const Rec *r, const u64 *addr, u32 exec, u32 size, u32 src, int high) {
-  u64 mine = w->tag * EVERY16;
-  for (u32 m = exec; m; m &= m - 1) {
-    u32 i = (u32)__builtin_ctz(m), x = 0;
-    if (size < 4) {
-      x = w->v[src][i] >> (high ? 16 : 0);
-      if (!store_bytes(w, r, i, addr[i], size, (const u8 *)&x)) return 0;
-      continue;
-    }
-    for (u32 k = 0; k < size / 4; k++) {
-      u64 at = addr[i] + 4 * k;
-      u64 wrote = tags_at(w->t->lds_writer + at), read = tags_at(w->t->lds_reader + at);
-      int fine = (wrote == mine || !any_zero16((wrote ^ mine) & EPOCH)) && (read == mine || !any_zero16((read ^ mine) & EPOCH));
-      if (fine) memcpy(w->t->lds_writer + at, &mine, 8);
-      else if (!store_bytes(w, r, i, at, 4, (const u8 *)&w->v[src + k][i])) return 0;
-    }
-  }
-  return 1;
-}
-
-int lds_atomic_check(Wave *w, const Rec *r, const u64 *addr, u32 exec, u32 size) {
-  u32 mine = w->tag | TAG_ATOMIC;
-  for (u32 m = exec; m; m &= m - 1) {
-    u32 i = (u32)__builtin_ctz(m);
-    for (u64 at = addr[i]; at < addr[i] + size; at++) {
-      u16 *wrote = &w->t->lds_writer[at], read = w->t->lds_reader[at];
-      int other = *wrote && current(*wrote, mine) && ((*wrote & TAG_SEVERAL) || (*wrote & 31) != (mine & 31));
-      if (!*wrote) {
-        stop_with_fault(w, r, FAULT_LDS_UNWRITTEN, i, at, size, 1, 0);
-        return 0;
-      }
-      if (other && !(*wrote & TAG_ATOMIC)) return race(w, r, i, addr[i], size, 1, *wrote);
-      if (read && current(read, mine) && ((read & TAG_SEVERAL) || (read & 31) != (mine & 31)))
-        return race(w, r, i, addr[i], size, 1, read);
-      // a plain store of this wave stays plain for the others
-      if (!(current(*wrote, mine) && !(*wrote & TAG_ATOMIC))) *wrote = (u16)(mine | (other ? TAG_SEVERAL : 0));
-    }
-  }
-  return 1;
-}
-
 // ---- flat and buffer ----
 
-int flat_access(Wave *w, const Rec *r, Access *a, u32 size, u32 want, int high) {
-  const Launch *l = w->t->l;
+int flat_access(Wave* w, const Rec* r, Access* a, u32 size, u32 want, int high) {
+  const Launch* l = w->t->l;
   u32 shared = 0, private = 0;
   for (int i = 0; i < LANES; i++) {
     u32 active = (a->exec >> i) & 1, high = (u32)(a->addr[i] >> 32);
@@ -315,9 +167,10 @@ int flat_access(Wave *w, const Rec *r, Access *a, u32 size, u32 want, int high) 
   return 1;
 }
 
-// Raw and structured buffers without swizzling. src: vaddr, descriptor, data, soffset; extra: 1 offen, 2 idxen.
-int buffer_access(Wave *w, const Rec *r, Access *a, u32 size, u32 want) {
-  const u32 *d = &w->s[r->src[1].index];
+// Raw and structured buffers without swizzling. src: vaddr, descriptor, data, soffset; extra: 1 offen, 2
+// idxen.
+int buffer_access(Wave* w, const Rec* r, Access* a, u32 size, u32 want) {
+  const u32* d = &w->s[r->src[1].index];
   u64 base = (d[0] | (u64)d[1] << 32) & 0xffffffffffffull;
   u32 stride = (d[1] >> 16) & 0x3fff, records = d[2], offen = r->extra & 1, idxen = (r->extra >> 1) & 1;
   u32 scalar = scalar32(w, r, 3);
@@ -325,7 +178,8 @@ int buffer_access(Wave *w, const Rec *r, Access *a, u32 size, u32 want) {
   u32 in_range = 0;
   for (int i = 0; i < LANES; i++) {
     u64 index = idxen ? first[i] : 0, offset = (u64)r->offset + (offen ? (idxen ? second[i] : first[i]) : 0);
-    int inside = stride && idxen ? index < records && offset + size <= stride : offset + (u64)scalar * 0 + size <= records;
+    int inside = stride && idxen ? index < records && offset + size <= stride
+                                 : offset + (u64)scalar * 0 + size <= records;
     a->addr[i] = base + scalar + index * stride + offset;
     in_range |= ((a->exec >> i) & 1 & (u32)inside) << i;
   }

@@ -1,4 +1,4 @@
-"""Memory instructions: for each opcode, the C call that is its handler (runtime/memory.h).
+"""Memory instructions: each opcode's handler as a C call into runtime/{memory,lds,spaces,atomics}.h.
 
 Names are those of RDNA4; `kind` tells the decoder which operands to prepare and the counters what to count.
 """

@@ -1,4 +1,4 @@
-"""Instructions written by hand in runtime/native.c: operand types as the decoder must prepare them.
+"""Instructions written by hand in runtime/{control,lanes,matrix}.c: their operands, for the decoder.
 
 Result kinds: `s32`, `s64` an SGPR (pair), `u32`, `u16` a VGPR. Source kinds beyond those of the vector
 table: `any` (a VGPR or scalar), `s32`, `s64`, `v` (must be a VGPR), `v4` (a run of four VGPRs), `c8` (a run
