@@ -78,3 +78,13 @@ def test_what_is_installed_is_what_the_lock_says():
         pytest.skip("not an environment that `make` set up with the locked torch")
     installed = {n: Version(Version(metadata.version(n)).public) for n in lock()}
     assert installed == lock()
+
+
+def test_the_lock_serves_the_python_of_debian_12():
+    """Debian's own is 3.11.2; a newer one here must not lock a package that one cannot have."""
+    from importlib import metadata
+
+    from packaging.specifiers import SpecifierSet
+
+    asked = {name: metadata.metadata(name).get("Requires-Python") or "" for name in lock()}
+    assert [name for name, said in asked.items() if not SpecifierSet(said).contains("3.11.2")] == []
