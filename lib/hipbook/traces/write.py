@@ -5,7 +5,6 @@ reader understands and ours undoes. A value the trace does not have is an empty 
 """
 
 import os
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -99,11 +98,10 @@ def _unsigned(column: pl.Expr) -> pl.Expr:
 def write_atomically(path: Path, text: str) -> None:
     """Write under a temporary name, then rename: nobody reads half a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-            file.write(text)
+        temporary.write_text(text, encoding="utf-8", newline="")
         os.replace(temporary, path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
