@@ -191,17 +191,20 @@ def lock_lines() -> tuple[str, str, list[str]]:
 
 
 def install_packages(torch_choice: str) -> None:
-    """torch first, then what the lock says; torch's own triton stays where it brings one."""
+    """torch first, then what the lock says; torch's own triton stays where it brings one.
+
+    Byte code is made at the first import of a module: most of torch is never imported here.
+    """
     torch, triton, others = lock_lines()
     rest = VENV / "hipbook-lock.txt"
     rest.write_text("\n".join(others) + "\n")
     wanted = shlex.split(torch_choice) or [torch]
     say(f"torch: {' '.join(wanted)}")
     announce_download([*wanted, "-c", str(rest)])
-    pip("install", *wanted, "-c", str(rest))
+    pip("install", "--no-compile", *wanted, "-c", str(rest))
     extra = [] if brings_triton() else [triton]
     say(f"{len(others) + len(extra)} locked packages")
-    pip("install", "-r", str(rest), *extra)
+    pip("install", "--no-compile", "-r", str(rest), *extra)
 
 
 def brings_triton() -> bool:

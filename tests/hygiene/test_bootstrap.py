@@ -157,8 +157,8 @@ def test_torchs_own_triton_is_never_replaced(bootstrap, monkeypatch, own, presen
     bootstrap.install_packages("torch==2.9.1 --pre")
     rest = str(bootstrap.VENV / "hipbook-lock.txt")
     assert asked == [
-        ("install", "torch==2.9.1", "--pre", "-c", rest),
-        ("install", "-r", rest, *wanted),
+        ("install", "--no-compile", "torch==2.9.1", "--pre", "-c", rest),
+        ("install", "--no-compile", "-r", rest, *wanted),
     ]
     assert (bootstrap.VENV / "hipbook-lock.txt").read_text() == "numpy==2.0.0\n"
 
