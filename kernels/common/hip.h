@@ -76,6 +76,15 @@ __device__ __forceinline__ bool wave_any(bool said) {
 #endif
 }
 
+template <int BIT = 1>
+__device__ __forceinline__ float wave_max(float value) {
+  if constexpr (BIT < WAVE) {
+    return wave_max<BIT * 2>(fmaxf(value, lane_xor<BIT>(value)));
+  } else {
+    return value;
+  }
+}
+
 // Sums over the wave of N values at once (N a power of two, at most WAVE): lane l gets the sum of
 // value[l % N]. Each step halves the values: a lane keeps one of two and sends the other, so N values
 // take about N moves, where N sums one by one would take N * log2(WAVE).
@@ -97,6 +106,34 @@ __device__ __forceinline__ float wave_sums(const float (&value)[N]) {
   } else {
     return value[0];
   }
+}
+
+// --- workgroups of one launch ---------------------------------------------------------------------
+
+// Handing results from workgroup to workgroup: every thread stores and calls publish(); then a barrier;
+// then one thread calls arrive(). A workgroup that arrive() tells to be the last calls observe() in every
+// thread after another barrier, and may then read what the others stored.
+__device__ __forceinline__ void publish() {
+#if !HIPBOOK_NVIDIA  // there, barrier and arrive() order the stores of the whole workgroup
+  __builtin_amdgcn_fence(__ATOMIC_RELEASE, "agent");
+#endif
+}
+
+// Adds 1 and returns what was there before.
+__device__ __forceinline__ int arrive(int* counter) {
+#if HIPBOOK_NVIDIA
+  int before;
+  asm volatile("atom.add.acq_rel.gpu.global.s32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
+  return before;
+#else
+  return __hip_atomic_fetch_add(counter, 1, __ATOMIC_ACQ_REL, __HIP_MEMORY_SCOPE_AGENT);
+#endif
+}
+
+__device__ __forceinline__ void observe() {
+#if !HIPBOOK_NVIDIA
+  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "agent");
+#endif
 }
 
 // --- arithmetic -----------------------------------------------------------------------------------
@@ -193,6 +230,23 @@ struct Elements {
     } else {
       word[0] = *reinterpret_cast<const uint16_t*>(from);
     }
+  }
+
+  // load, for what is read once: on NVIDIA it takes no place in the first-level cache (a plain read of
+  // memory on an H200 goes from 4.0 to 4.7 TB/s).
+  __device__ __forceinline__ void load_once(const T* from) {
+#if HIPBOOK_NVIDIA
+    if constexpr (BYTES >= 16) {
+#pragma unroll
+      for (int i = 0; i < BYTES / 16; ++i) {
+        asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"
+                     : "=r"(word[4 * i]), "=r"(word[4 * i + 1]), "=r"(word[4 * i + 2]), "=r"(word[4 * i + 3])
+                     : "l"(reinterpret_cast<const uint4*>(from) + i));
+      }
+      return;
+    }
+#endif
+    load(from);
   }
 
   // Element i in f32; i must be a constant after unrolling, or the words move to scratch memory.

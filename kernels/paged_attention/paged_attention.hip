@@ -5,6 +5,7 @@
 //   online      one key at a time, the whole workgroup in step      (HIPBOOK_ARM_ONLINE)
 //   decode      a wave takes a key: no barrier between keys         (HIPBOOK_ARM_DECODE)
 //   decode_gqa  a K or V row is loaded once for a group of heads    (HIPBOOK_ARM_DECODE_GQA)
+//   split_kv    the keys of a token are dealt out to many workgroups (HIPBOOK_ARM_SPLIT_KV)
 //
 // Bytes that any arm must read for a token: 2 * keys * num_kv_heads * D * bytes of an element.
 
@@ -14,6 +15,8 @@
 #include "decode.h"
 #elif defined(HIPBOOK_ARM_DECODE_GQA)
 #include "decode_gqa.h"
+#elif defined(HIPBOOK_ARM_SPLIT_KV)
+#include "split_kv.h"
 #else
-#error "no arm: define one of HIPBOOK_ARM_ONLINE, HIPBOOK_ARM_DECODE, HIPBOOK_ARM_DECODE_GQA"
+#error "no arm: define one of HIPBOOK_ARM_ONLINE, _DECODE, _DECODE_GQA, _SPLIT_KV"
 #endif

@@ -13,7 +13,7 @@ from hipbook.build import ARCHS, KernelFacts, build, build_many
 from hipbook.errors import BuildError
 
 SOURCE = "paged_attention/paged_attention.hip"
-ARMS = ("online", "decode", "decode_gqa")
+ARMS = ("online", "decode", "decode_gqa", "split_kv")
 DECODE_D = (64, 128, 256, 512)
 DTYPES = ("bf16", "f16", "f32")
 RATIOS = range(1, 17)
@@ -33,8 +33,10 @@ def flags(
     arm: str, d: int, q: str = "bf16", kv: str = "bf16", out: str = "bf16", ratio: int = 2
 ) -> tuple[str, ...]:
     macros = {"Q": q, "KV": kv, "OUT": out, "D": d, f"ARM_{arm.upper()}": 1}
-    if arm == "decode_gqa":
+    if arm in ("decode_gqa", "split_kv"):
         macros["RATIO"] = ratio
+    if arm == "split_kv":
+        macros["BLOCK_16"] = 1
     return tuple(f"-DHIPBOOK_{name}={value}" for name, value in macros.items())
 
 
@@ -52,7 +54,9 @@ def test_every_arm_on_every_architecture(arch: str) -> None:
         assert kernel.wave_size == ARCHS[arch].wave_size
         assert kernel.scratch_bytes == 0
         explicit = [(arg.name, arg.size) for arg in kernel.args if not arg.kind.startswith("hidden")]
-        assert explicit == [(name, 8) for name in (*POINTERS, *STRIDES)] + [(name, 4) for name in WORDS]
+        common = [(name, 8) for name in (*POINTERS, *STRIDES)] + [(name, 4) for name in WORDS]
+        scratch = [("partial", 8), ("tickets", 8), ("splits", 4)] if arm == "split_kv" else []
+        assert explicit == common + scratch
 
 
 @pytest.mark.slow

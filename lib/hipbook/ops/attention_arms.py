@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Literal
 
-from hipbook.boards.base import Dim3
+from hipbook.boards.base import Arg, Board, Dim3
+from hipbook.ops import split_kv
 from hipbook.ops.attention_call import DTYPE_NAMES, AttentionCall
 
 SOURCE = "paged_attention/paged_attention.hip"  # under kernels/
@@ -50,7 +51,10 @@ class Arm:
 
     `head_dims` None: any up to MAX_HEAD_DIM. `max_ratio` None: any GQA ratio. `by_ratio`: the kernel
     is specialised for the ratio as well. `vectors`: its lanes load vectors, so pointers and strides
-    must be aligned to them. `geometry(call, wave_size)` is the launch.
+    must be aligned to them; `vector_bytes`, to how much (0: what decode's need). `geometry(call,
+    wave_size)` is the launch; `by_board(call, shape, wave_size)` the one on a board of that shape, when
+    it matters. `macros` are further build macros, `scratch(call, geometry, fresh)` the arguments after
+    the common ones, made for a launch (fresh) or kept between launches.
     """
 
     name: str
@@ -61,7 +65,11 @@ class Arm:
     max_ratio: int | None = None
     by_ratio: bool = False
     vectors: bool = False
+    vector_bytes: int = 0
     source: str = SOURCE
+    macros: Callable[[AttentionCall], tuple[str, ...]] = lambda call: ()
+    by_board: Callable[[AttentionCall, split_kv.Shape, int], Geometry] | None = None
+    scratch: Callable[[AttentionCall, Geometry, bool], list[Arg]] | None = None
 
     @property
     def kernel(self) -> str:
@@ -74,8 +82,16 @@ class Arm:
         flags.append(f"-DHIPBOOK_D={call.head_dim}")
         if self.by_ratio:
             flags.append(f"-DHIPBOOK_RATIO={call.ratio}")
+        flags += self.macros(call)
         flags.append(f"-DHIPBOOK_ARM_{self.name.upper()}=1")
         return tuple(flags)
+
+    def launch(self, call: AttentionCall, board: Board) -> Geometry:
+        """The launch on `board`, whose size matters to some arms."""
+        if self.by_board is None:
+            return self.geometry(call, board.wave_size)
+        units = getattr(board, "compute_units", split_kv.DEFAULT_COMPUTE_UNITS)
+        return self.by_board(call, split_kv.Shape(board.arch, units), board.wave_size)
 
     def serves_head_dim(self, head_dim: int) -> bool:
         if self.head_dims is None:
@@ -90,7 +106,7 @@ class Arm:
         if self.max_ratio is not None and call.ratio > self.max_ratio:
             text = f"{self.name} serves 1 to {self.max_ratio} query heads per kv head, got {call.ratio}"
             return Refusal("ratio", text)
-        return _misaligned(call, self.name, wave_size) if self.vectors else None
+        return _misaligned(call, self.name, wave_size, self.vector_bytes) if self.vectors else None
 
 
 def online_threads(head_dim: int) -> int:
@@ -116,14 +132,20 @@ def decode_alignment_bytes(kv_size: int, size: int, head_dim: int, wave_size: in
     return min(16, vector * size)
 
 
-def _misaligned(call: AttentionCall, arm: str, wave_size: int) -> Refusal | None:
-    """The first pointer or stride that a lane's vector access of this arm cannot use."""
-    tensors = {"q": call.q, "k_cache": call.k_cache, "v_cache": call.v_cache, "out": call.out}
+def _misaligned(call: AttentionCall, arm: str, wave_size: int, vector_bytes: int) -> Refusal | None:
+    """The first pointer or stride that a lane's vector access of this arm cannot use.
+
+    `vector_bytes`: what q, K and V need; 0 is what the decode arms need, of out too.
+    """
+    tensors = {"q": call.q, "k_cache": call.k_cache, "v_cache": call.v_cache}
+    if not vector_bytes:
+        tensors["out"] = call.out
     for name, tensor in tensors.items():
         if tensor is None:
             continue  # a fresh output is always aligned
         size = tensor.element_size()
-        need = decode_alignment_bytes(call.k_cache.element_size(), size, call.head_dim, wave_size)
+        kv_size = call.k_cache.element_size()
+        need = vector_bytes or decode_alignment_bytes(kv_size, size, call.head_dim, wave_size)
         if tensor.data_ptr() % need:
             return Refusal(
                 "alignment",
@@ -138,6 +160,14 @@ def _misaligned(call: AttentionCall, arm: str, wave_size: int) -> Refusal | None
                     f"multiple of them; stride {axis} is {stride} elements of {size} bytes",
                 )
     return None
+
+
+def _split_kv_geometry(
+    call: AttentionCall, wave_size: int, shape: split_kv.Shape = split_kv.DEFAULT_SHAPE
+) -> Geometry:
+    z = split_kv.splits(call, shape) * split_kv.slices(call.head_dim, call.ratio)
+    threads = split_kv.waves(call, shape.arch) * wave_size
+    return Geometry((call.total_q, call.num_kv_heads, z), (threads, 1, 1))
 
 
 ARMS: Mapping[str, Arm] = {
@@ -173,6 +203,22 @@ ARMS: Mapping[str, Arm] = {
                 (DECODE_WAVES * wave, 1, 1),
             ),
             by_ratio=True,
+        ),
+        Arm(
+            name="split_kv",
+            idea="as decode_gqa, a token's keys dealt out to many workgroups; the last to arrive merges",
+            witness=0x40,
+            geometry=_split_kv_geometry,
+            head_dims=DECODE_HEAD_DIMS,
+            max_ratio=MAX_RATIO,
+            by_ratio=True,
+            vectors=True,
+            vector_bytes=16,
+            macros=lambda call: (f"-DHIPBOOK_BLOCK_16={int(call.block_size % split_kv.TILE == 0)}",),
+            by_board=lambda call, shape, wave: _split_kv_geometry(call, wave, shape),
+            scratch=lambda call, geometry, fresh: split_kv.scratch_args(
+                call, geometry.grid[2] // split_kv.slices(call.head_dim, call.ratio), fresh=fresh
+            ),
         ),
     )
 }

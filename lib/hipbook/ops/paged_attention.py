@@ -148,11 +148,13 @@ def _launch(
 ) -> tuple[Dispatch, int | None]:
     """One launch of `arm` into call.out; (dispatch, witness code or None when unchecked)."""
     code_object = board.build(arm.source, arm.flags(call))
-    geometry = arm.geometry(call, board.wave_size)
+    geometry = arm.launch(call, board)
     witness = None
     if checked:
         witness = torch.full((geometry.workgroups,), WITNESS_POISON, dtype=torch.int32, device=call.q.device)
     args = kernel_args(call, witness)
+    if arm.scratch is not None:
+        args += arm.scratch(call, geometry, checked)
     dispatch = board.launch(code_object, arm.kernel, geometry.grid, geometry.block, args, **options)
     if witness is None:
         return dispatch, None

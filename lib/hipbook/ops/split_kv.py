@@ -1,0 +1,113 @@
+"""How split_kv is launched: into how many parts a token's keys go, on which board, with what scratch.
+
+Lengths are on the board, not on the host, and are not looked at: the number of parts follows from the
+shapes alone. A part that gets no key leaves at once, and the kernel deals the keys that a token really
+has out evenly, so a table wider than the sequences need costs launches of empty workgroups, not balance.
+
+The constants repeat those of kernels/paged_attention/split_kv.h, which a test compares.
+"""
+
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+import torch
+
+from hipbook.boards.base import Arg, Buffer
+from hipbook.ops.attention_call import AttentionCall
+
+TILE = 16  # keys
+SLICE_VALUES = 2048  # ratio * D of one workgroup, as decode_gqa
+MAX_SPLITS = 48
+# Workgroups a compute unit holds at once, by registers (NVIDIA) or by choice: four waves on each of a
+# compute unit's two SIMDs hide the latency of memory on RDNA.
+RESIDENT_MMA = {64: 3, 128: 2, 256: 2}
+RESIDENT_ROWS = 4
+# A part costs a start (three dependent loads before its first key) and a place in the merge: so many
+# tiles' time. Fitted to times on an H200.
+START_TILES = 6
+DEFAULT_COMPUTE_UNITS = 32  # of a board that does not say: a gfx1200
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What of a board decides the launch."""
+
+    arch: str = "gfx1200"
+    compute_units: int = DEFAULT_COMPUTE_UNITS
+
+
+DEFAULT_SHAPE = Shape()
+
+
+def slices(head_dim: int, ratio: int) -> int:
+    """Workgroups that share one kv head's query heads."""
+    return ceil(ratio * head_dim / SLICE_VALUES)
+
+
+def heads_of_slice(head_dim: int, ratio: int) -> int:
+    """Query heads of the largest slice."""
+    return ceil(ratio / slices(head_dim, ratio))
+
+
+def takes_matrix_units(call: AttentionCall, arch: str) -> bool:
+    """Whether the kernel built for `arch` computes this call with NVIDIA's matrix units."""
+    q, kv, _ = call.dtypes
+    same = q == kv or (q == torch.float16 and kv == torch.bfloat16)
+    return arch.startswith("sm_") and kv != torch.float32 and same and call.head_dim <= 256
+
+
+def waves(call: AttentionCall, arch: str) -> int:
+    """Waves of a workgroup."""
+    small = call.head_dim <= 128 and heads_of_slice(call.head_dim, call.ratio) <= 8
+    return 6 if takes_matrix_units(call, arch) and small else 4
+
+
+def part_floats(call: AttentionCall) -> int:
+    """Scratch of one part: P.V, a maximum and a sum for each head."""
+    return heads_of_slice(call.head_dim, call.ratio) * (call.head_dim + 2)
+
+
+def splits(call: AttentionCall, board: Shape) -> int:
+    """Parts per token, kv head and slice: the number with the least estimated time.
+
+    The estimate counts rounds of workgroups on the board's compute units, each as long as a part's
+    tiles and its start. It knows an upper bound of the keys: the block table's width.
+    """
+    units = max(1, call.total_q * call.num_kv_heads * slices(call.head_dim, call.ratio))
+    resident = RESIDENT_MMA[call.head_dim] if takes_matrix_units(call, board.arch) else RESIDENT_ROWS
+    places = board.compute_units * resident
+    tiles = max(1, ceil(call.block_table.shape[1] * call.block_size / TILE))
+    least = waves(call, board.arch)  # tiles of a part that keep its waves busy
+
+    def cost(parts: int) -> float:
+        each = max(ceil(tiles / parts), least)
+        return ceil(units * parts / places) * (each + START_TILES)
+
+    most = max(1, min(MAX_SPLITS, ceil(tiles / least)))
+    return min(range(1, most + 1), key=lambda parts: (cost(parts), parts))
+
+
+_scratch: dict[tuple[torch.device, int], tuple[torch.Tensor, torch.Tensor]] = {}
+
+
+def scratch_args(call: AttentionCall, parts: int, *, fresh: bool) -> list[Arg]:
+    """The kernel's extra arguments: partial results, tickets (zeros, and zeros again afterwards), parts.
+
+    `fresh` allocates them for this launch; otherwise they are kept for the next launch on the same
+    stream, so that a timed launch is one kernel and nothing else.
+    """
+    units = call.total_q * call.num_kv_heads * slices(call.head_dim, call.ratio)
+    floats = units * parts * part_floats(call) if parts > 1 else 4
+    device = call.q.device
+    if fresh:
+        partial = torch.empty(floats, dtype=torch.float32, device=device)
+        tickets = torch.zeros(units, dtype=torch.int32, device=device)
+    else:
+        stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
+        partial, tickets = _scratch.get((device, stream), (None, None))
+        if partial is None or partial.numel() < floats or tickets.numel() < units:
+            partial = torch.empty(floats, dtype=torch.float32, device=device)
+            tickets = torch.zeros(units, dtype=torch.int32, device=device)
+            _scratch[device, stream] = partial, tickets
+    return [Buffer("partial", partial, "w"), Buffer("tickets", tickets, "rw"), np.int32(parts)]
