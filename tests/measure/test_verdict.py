@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from hipbook.errors import BadArgument
 from hipbook.measure.judge import Runs, judge, read_signs
@@ -182,6 +183,31 @@ def test_throttled_blocks_second_clock_and_negative_control_reach_the_tree():
     assert str(judge(*sides, second_clock=sides[:2]).verdict) == "FASTER"
     assert str(judge(*sides, negative=session(0.05, seed=3)[:2]).verdict) == "INCONCLUSIVE(control_moved)"
     assert str(judge(*sides, negative=same).verdict) == "FASTER"
+
+
+def test_r3_what_a_block_shares_cancels_in_its_ratio():
+    """Blocks 5 % apart from one another, arms 3 % apart within each: found only by ratios within blocks."""
+    common = np.exp(0.05 * np.random.default_rng(8).standard_normal(10))
+    sides = [Runs(side.levels * common, side.places) for side in session(0.03)]
+    found = judge(*sides)
+    assert str(found.verdict) == "FASTER"
+    assert found.interval[1] / found.interval[0] < 1.02
+
+
+def test_the_noise_floor_is_the_far_edge_of_the_control_s_interval():
+    base, new, control = session(0.10, sd=0.01)
+    ratios = np.log(base.levels) - np.log(control.levels)
+    half = stats.t.ppf(0.975, 9) * ratios.std(ddof=1) / np.sqrt(10)
+    edge = max(abs(ratios.mean() - half), abs(ratios.mean() + half))
+    assert judge(base, new, control).noise_floor == pytest.approx(np.exp(edge) - 1)
+
+
+def test_a_negative_control_that_moves_less_than_the_noise_does_not_count_as_moved():
+    sides = session(0.10)
+    barely = session(0.004, seed=3, sd=0.0005)[:2]  # significant, and below the minimum effect of 1 %
+    assert str(judge(*sides, negative=barely).verdict) == "FASTER"
+    beyond = session(0.02, seed=3, sd=0.0005)[:2]
+    assert str(judge(*sides, negative=beyond).verdict) == "INCONCLUSIVE(control_moved)"
 
 
 def test_a_drifting_ratio_and_a_drifting_board_reach_the_tree():
