@@ -76,6 +76,15 @@ def test_a_flip_far_from_a_tie_is_unexplained_even_where_logits_are_near():
     assert tight.verdict().word is CountWord.INCORRECT
 
 
+def test_logits_apart_beyond_the_errors_are_incorrect_even_without_a_flip():
+    error = np.full((1, 3), 0.1)
+    apart = compare_greedy(np.array([[4.0, 0.0, 0.0]]), np.array([[4.0, 0.5, 0.0]]), error, error)
+    assert apart.flips == ()
+    assert apart.worst_distance == pytest.approx(2.5)
+    assert apart.verdict().word is CountWord.INCORRECT
+    assert "1 logits of two arms lie further apart" in apart.verdict().detail
+
+
 def test_nothing_compared_is_incorrect_and_nonsense_refused():
     empty = np.zeros((0, 4))
     assert compare_greedy(empty, empty, empty, empty).verdict().word is CountWord.INCORRECT
