@@ -94,6 +94,11 @@ def calls(*rows: tuple, process: str = "p", table: schema.Table = schema.API_CAL
     )
 
 
+def schema_markers(*rows: tuple) -> pl.DataFrame:
+    """(message, start, end[, correlation[, thread]]) as a table of markers."""
+    return calls(*rows, table=schema.MARKERS)
+
+
 def copies(*rows: tuple, process: str = "p") -> pl.DataFrame:
     """(direction, start, end, correlation, stream) as a table of copies."""
     return schema.COPIES.conform(

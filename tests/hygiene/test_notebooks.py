@@ -44,7 +44,7 @@ def test_the_committed_record_is_of_these_outputs(path):
     assert record.made_by == path.stem
     assert record.status is records.Status.PASSED
     assert record.parameters == {p.name: p.default for p in declared(cell.source)}
-    assert record.toolchain is not None
+    assert record.toolchain is not None or "board" not in record.parameters  # traces need no compiler
 
 
 def test_a_stripped_notebook_is_found(tmp_path):

@@ -231,6 +231,28 @@ def test_a_locked_database_is_said_to_be_locked(tmp_path):
     assert read_trace(path).dispatches.height == 2
 
 
+def test_an_interrupted_writer_is_said_and_its_journal_left_alone(tmp_path):
+    """A hot journal: opening the file for writing would roll it back, and so change it."""
+    made = make(
+        tmp_path / "1_results.db", rows=[(f"k{n % 5}", n * 100, n * 100 + 50, n) for n in range(1, 3000)]
+    )
+    writer = sqlite3.connect(made, isolation_level=None)
+    writer.execute("PRAGMA cache_size = 5")
+    writer.execute("BEGIN")
+    writer.execute('UPDATE "rocpd_kernel_dispatch@" SET queue_id = 7'.replace("@", SUFFIX))
+    journal = made.with_name(made.name + "-journal")
+    path = tmp_path / "crashed" / "1_results.db"
+    path.parent.mkdir()
+    path.write_bytes(made.read_bytes())
+    path.with_name(path.name + "-journal").write_bytes(journal.read_bytes())
+    writer.rollback()
+    writer.close()
+    before = digest(path), sorted(one.name for one in path.parent.iterdir())
+    with pytest.raises(TraceError, match="its writer was interrupted"):
+        read_trace(path)
+    assert (digest(path), sorted(one.name for one in path.parent.iterdir())) == before
+
+
 def test_a_database_in_wal_mode_is_read_without_files_beside_it(tmp_path):
     path = make(tmp_path / "1_results.db")
     change(path, "PRAGMA journal_mode = WAL")

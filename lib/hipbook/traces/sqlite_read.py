@@ -100,6 +100,11 @@ class Database:
                 f"{self.source}: the database is cut or damaged: {text}",
                 fix="copy it again, or profile again",
             )
+        if "readonly" in text:
+            return TraceError(
+                f"{self.source}: its writer was interrupted: a rollback journal lies beside the database",
+                fix="profile again; or let `sqlite3` roll it back in a copy of both files",
+            )
         return TraceError(f"{self.source}: cannot read the database: {text}")
 
     def rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple]:
