@@ -68,7 +68,7 @@ def test_conda_names_it_without_a_version(tmp_path: Path, monkeypatch: pytest.Mo
     assert found.version == real.version
 
 
-def test_failing_compile(small: Path) -> None:
+def test_failing_compile(small: Path, empty_cache: Path) -> None:
     small.write_text("#include <hip/hip_runtime.h>\n__global__ void broken() { return 1 }\n")
     with pytest.raises(BuildError) as caught:
         build(small, ARCH)
@@ -78,6 +78,7 @@ def test_failing_compile(small: Path) -> None:
     assert "--offload-arch=gfx1200" in text, "the command"
     assert str(small.parent) in text, "where it ran"
     assert "\n  fix: " in text
+    assert not list((empty_cache / "code.new").iterdir()), "unfinished work was left behind"
 
 
 @pytest.mark.parametrize("header", ["hip_bf16.h", "hip_fp16.h", "hip_cooperative_groups.h"])
@@ -98,7 +99,7 @@ def test_unknown_architecture(small: Path) -> None:
 
 def test_other_wave_width(small: Path) -> None:
     with pytest.raises(BuildError, match="waves of 64, HIPBOOK_WAVE said 32"):
-        build(small, ARCH, ["-mwavefrontsize64"])
+        build(small, ARCH, ["-nogpuinc", "-nogpulib", "-mwavefrontsize64"])
 
 
 def test_no_source() -> None:
@@ -113,16 +114,16 @@ def test_flags_in_one_string(small: Path) -> None:
 
 def test_failure_ends_many(small: Path) -> None:
     with pytest.raises(BuildError, match="expected"):
-        build_many([(small, ARCH, ()), (small, ARCH, ["-Dextern=)"])], workers=1)
+        build_many([(small, ARCH, ["-nogpuinc"]), (small, ARCH, ["-nogpuinc", "-Dextern=)"])], workers=1)
 
 
 def test_environment_does_not_reach_the_compiler(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = build(small, ARCH).sha256
+    plain = build(small, ARCH, ["-nogpuinc"]).sha256
     (small.parent / "elsewhere").mkdir()
     (small.parent / "elsewhere" / "factor.h").write_text("#define FACTOR 9\n")
     monkeypatch.setenv("CPATH", str(small.parent / "elsewhere"))
     monkeypatch.setenv("CCC_OVERRIDE_OPTIONS", "+-DFACTOR=9")
-    assert build(small, ARCH, ["-DFRESH"]).sha256 == plain
+    assert build(small, ARCH, ["-nogpuinc", "-DFRESH"]).sha256 == plain
 
 
 @pytest.mark.parametrize(
