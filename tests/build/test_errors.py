@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hipbook.build import build, build_many, load, toolchain, toolchain_identity
+from hipbook.build import build, build_many, load, rocm_root, toolchain, toolchain_identity
 from hipbook.errors import BadArgument, BuildError
 
 ARCH = "gfx1200"
@@ -66,6 +66,14 @@ def test_conda_names_it_without_a_version(tmp_path: Path, monkeypatch: pytest.Mo
     found = toolchain.pinned_clang()
     assert found.path == folder / "clang++"
     assert found.version == real.version
+
+
+def test_no_wheel(small: Path, empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rocm_root.importlib.util, "find_spec", lambda name: None)
+    rocm_root.device_libs_identity.cache_clear()
+    with pytest.raises(BuildError, match="triton wheel is not installed") as caught:
+        build(small, ARCH)
+    assert "pip install triton==3.7.1" in caught.value.fix
 
 
 def test_failing_compile(small: Path, empty_cache: Path) -> None:

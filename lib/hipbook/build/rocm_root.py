@@ -5,6 +5,7 @@ version file, an opencl.bc (required, never linked) and the control libraries, e
 constant; those are generated here by the same clang that will read them.
 """
 
+import contextlib
 import functools
 import hashlib
 import importlib.util
@@ -53,7 +54,15 @@ def device_libs_identity() -> str:
             if path.is_file():
                 digest.update(f"{path.relative_to(amd)}\0{path.stat().st_size}\0".encode())
                 digest.update(path.read_bytes())
-    return f"triton {metadata.version('triton')} device libs {digest.hexdigest()[:12]}"
+    return f"triton {_wheel_version()} device libs {digest.hexdigest()[:12]}"
+
+
+def _wheel_version() -> str:
+    """ROCm builds of torch bring the same package in a wheel of another name."""
+    for name in ("triton", "pytorch-triton-rocm", "triton-rocm"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            return metadata.version(name)
+    return "of unknown version"
 
 
 def rocm_root(clang: Path, compiler: str) -> Path:
