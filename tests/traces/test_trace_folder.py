@@ -97,6 +97,40 @@ def test_no_such_file(tmp_path):
         read_trace(tmp_path / "absent")
 
 
+def test_a_pipe_is_refused_instead_of_waited_for(tmp_path):
+    import os
+
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(TraceError, match="neither a file nor a folder"):
+        read_trace(tmp_path / "pipe")
+    write_70(tmp_path / "1_kernel_trace.csv", [line_70(1)])
+    assert read_trace(tmp_path).dispatches.height == 1
+
+
+def test_an_error_of_the_system_is_a_clear_error(tmp_path, monkeypatch):
+    from hipbook.traces import read
+
+    path = write_70(tmp_path / "1_kernel_trace.csv", [line_70(1)])
+
+    def refuse(*arguments):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(read, "read_csv", refuse)
+    with pytest.raises(TraceError, match="cannot be read: Permission denied"):
+        read_trace(path)
+
+
+def test_a_line_without_end_is_refused_before_it_fills_memory(tmp_path, monkeypatch):
+    from hipbook.traces import csv_reader
+
+    monkeypatch.setattr(csv_reader, "LONGEST_LINE_BYTES", 1 << 20)
+    monkeypatch.setattr(csv_reader, "BLOCK_BYTES", 1 << 16)
+    path = tmp_path / "1_kernel_trace.csv"
+    path.write_bytes(HEADER_70.encode() + b"\n" + b"x" * (1 << 21))
+    with pytest.raises(TraceError, match="a line of more than 1 MiB, from line 2 on"):
+        read_trace(path)
+
+
 def test_links_out_of_the_folder_are_not_followed(tmp_path):
     outside = tmp_path / "outside"
     outside.mkdir()

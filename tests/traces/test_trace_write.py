@@ -235,6 +235,34 @@ def test_emulated_dispatches_have_counts_and_no_times():
     assert wide(made.counters).select("SQ_WAVES", "SQ_INSTS").row(0) == (6.0, 600.0)
 
 
+def test_a_zero_that_an_emulated_board_counted_is_a_value():
+    made = trace_of([dispatch("a", waves=6)])
+    assert not health(made).has("all_zero_counters")
+
+
+def test_did_the_new_arm_run_end_to_end_on_the_emulated_board(tmp_path):
+    """A real dispatch, exported as rocprofv3 writes it, read back, and asked what every CI wants to know."""
+    from hipbook.ops.attention_call import DTYPES
+    from hipbook.ops.paged_attention import paged_attention
+    from hipbook.oracle.decode_step import decode_call
+    from hipbook.traces.expect import expect
+
+    call = decode_call([20], num_q_heads=4, num_kv_heads=2, head_dim=128, dtype=DTYPES["bf16"], seed=0)
+    tensors = [call.q, call.k_cache, call.v_cache, call.block_table, call.seq_lens, call.query_start_loc]
+    result = paged_attention(*tensors, scale=call.scale, arm="decode_gqa", board="gfx1200-emu")
+    write_csv(trace_of([result.dispatch]), tmp_path, "run")
+    again = read_trace(tmp_path)
+    assert [one.passed for one in expect(again, "decode_gqa$", absent="online")] == [True, True]
+    assert not expect(again, "online")[0].passed
+    waves = again.counters.filter(pl.col("Counter_Name").cast(pl.String) == "SQ_WAVES")[
+        "Counter_Value"
+    ].item()
+    row = again.dispatches.to_dicts()[0]
+    lanes = row["Grid_Size_X"] * row["Grid_Size_Y"] * row["Grid_Size_Z"]
+    assert waves * 32 == lanes
+    assert row["VGPR_Count"] > 0
+
+
 def test_a_picture_in_instructions_says_so(tmp_path):
     made = trace_of([dispatch("a", waves=6), dispatch("b", waves=2)], clock="instructions")
     lengths = made.dispatches["End_Timestamp"] - made.dispatches["Start_Timestamp"]

@@ -32,6 +32,7 @@ from hipbook.traces.csv_rows import Parsed, parse_lines
 from hipbook.traces.trace import SourceFile, Trace, TraceError
 
 BLOCK_BYTES = 4 << 20  # big enough to keep polars busy, small enough to bound memory
+LONGEST_LINE_BYTES = 64 << 20  # the longest kernel names are a few KiB
 WORKERS = 2  # one block is parsed while the next is read
 _BOM = b"\xef\xbb\xbf"
 
@@ -128,6 +129,12 @@ class _CsvFile:
                 tail = data[cut:]
             else:
                 tail += data
+                if len(tail) > LONGEST_LINE_BYTES:
+                    size = f"{LONGEST_LINE_BYTES >> 20} MiB"
+                    raise TraceError(
+                        f"{self.source}: a line of more than {size}, from line {self.line} on",
+                        fix="the header is a profiler's, what follows is not",
+                    )
         yield first + tail, True
 
     def _read_blocks(self, handle: BinaryIO) -> None:

@@ -27,8 +27,15 @@ def read_trace(path: str | os.PathLike[str], *, times_only: bool = False) -> Tra
     path = Path(path)
     if not path.exists():
         raise TraceError(f"{path}: no such file or folder")
-    if path.is_dir():
-        return _read_folder(path, times_only)
+    if not (path.is_dir() or path.is_file()):
+        raise TraceError(f"{path}: neither a file nor a folder")
+    try:
+        return _read_folder(path, times_only) if path.is_dir() else _read_file(path, times_only)
+    except OSError as error:
+        raise TraceError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def _read_file(path: Path, times_only: bool) -> Trace:
     reader = _reader_of(path, path.name)
     if reader is None:
         raise TraceError(
