@@ -25,7 +25,7 @@ RUNTIME = Path(__file__).parent / "runtime"
 COMPILERS = ("clang-22", "clang", "cc", "gcc")
 # -ffp-contract=off: only what the kernel fuses is fused. -fwrapv: integer overflow wraps, as in the ISA.
 FLAGS = (
-    "-std=gnu11", "-O3", "-march=native", "-fPIC", "-ffp-contract=off", "-fno-math-errno",
+    "-std=gnu11", "-O2", "-march=native", "-fPIC", "-ffp-contract=off", "-fno-math-errno",
     "-fno-trapping-math", "-fno-strict-aliasing", "-fwrapv", "-pthread", "-Wall", "-Wno-unused-function",
 )  # fmt: skip
 PARTS = 4

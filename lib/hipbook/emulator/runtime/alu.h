@@ -160,8 +160,13 @@ CLASS(f64, u64, f64, 11, 52)
 CLASS(f16, u16, f16, 5, 10)
 
 // ---- bits ----
-INLINE u32 reverse32(u32 x) { return __builtin_bitreverse32(x); }
-INLINE u64 reverse64(u64 x) { return __builtin_bitreverse64(x); }
+INLINE u32 reverse32(u32 x) {
+  x = (x >> 1 & 0x55555555u) | (x & 0x55555555u) << 1;
+  x = (x >> 2 & 0x33333333u) | (x & 0x33333333u) << 2;
+  x = (x >> 4 & 0x0f0f0f0fu) | (x & 0x0f0f0f0fu) << 4;
+  return __builtin_bswap32(x);
+}
+INLINE u64 reverse64(u64 x) { return (u64)reverse32((u32)x) << 32 | reverse32((u32)(x >> 32)); }
 INLINE u32 clz32(u32 x) { return x ? (u32)__builtin_clz(x) : ~0u; }
 INLINE u32 ctz32(u32 x) { return x ? (u32)__builtin_ctz(x) : ~0u; }
 INLINE u32 clz64(u64 x) { return x ? (u32)__builtin_clzll(x) : ~0u; }

@@ -1,5 +1,5 @@
 // Handlers in which lanes read other lanes, and the helpers the decoder inserts for DPP and VOPD.
-#include "operands.h"
+#include "alu.h"
 
 #define HANDLER(name) const Rec* name(Wave* w, const Rec* r)
 
@@ -94,7 +94,7 @@ HANDLER(DS_SWIZZLE_B32) {
     u32 from;
     if (mode >= 0xe000) {  // FFT
       u32 mask = mode & 31;
-      from = (__builtin_bitreverse32(i) >> 27) >> __builtin_popcount(mask);
+      from = (reverse32(i) >> 27) >> __builtin_popcount(mask);
       from |= i & mask;
     } else if (mode >= 0xc000) {  // rotate within a group of 32 by mask
       u32 mask = mode & 31, by = (mode >> 5) & 31, left = !((mode >> 10) & 1);
