@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from hipbook.errors import BadArgument
+from hipbook.measure import tie_study
 from hipbook.measure.counts import CountWord, correctness
 from hipbook.measure.decode_loop import VOCABULARY, decode, make_model
 from hipbook.measure.near_ties import (
@@ -186,6 +187,21 @@ def test_the_loop_refuses_what_it_cannot_hold():
         decode(MODEL, torch_arm(), bound, prompt=PROMPT, steps=60)
     with pytest.raises(BadArgument, match="one token a step"):
         decode(MODEL, torch_arm(), bound, prompt=PROMPT, steps=3, forced=[1])
+
+
+def test_a_study_compares_on_the_same_prefixes(monkeypatch):
+    """After one flip two free runs answer different questions; the study keeps to the base's tokens."""
+    arms = {"plain": torch_arm(), "rounded": torch_arm(round_p=True), "auto": torch_arm()}
+    monkeypatch.setattr(tie_study, "_arm", lambda name, board: arms[name])
+    found = tie_study.study("plain", "rounded", "gfx1200-emu", tokens=60)
+    assert found.choices.flips
+    assert found.goldens["plain"] != found.goldens["rounded"]
+    assert found.choices.verdict().word is CountWord.CORRECT
+    assert found.flag_off.word is CountWord.CORRECT
+    assert found.golden.word is CountWord.INCORRECT  # the tree has none of this arm
+    assert "golden" in str(found.gate)
+    arms["auto"] = torch_arm(round_p=True)  # a flag that is off and does not take the base arm
+    assert tie_study.study("plain", "rounded", "gfx1200-emu", tokens=60).flag_off.word is CountWord.INCORRECT
 
 
 # --- goldens and the gate --------------------------------------------------------------------------
