@@ -12,7 +12,7 @@ from hipbook.build.code_object import CodeObject
 from hipbook.emulator import Pointer
 from hipbook.errors import BadArgument, EmulatorError
 
-MAX_WAVE_INSTRUCTIONS = 2_000_000_000  # budget of one wave; a kernel of ours needs less than a thousandth
+MAX_WAVE_INSTRUCTIONS = 500_000_000  # budget of one wave; kernels of ours need less than a hundredth
 
 
 class EmulatedBoard:

@@ -46,7 +46,8 @@ def base_name(name: str) -> str:
 
 
 @cache
-def _opcodes(family: str) -> dict[str, dict[int, str]]:
+def opcodes(family: str) -> dict[str, dict[int, str]]:
+    """{encoding: {opcode number: name}} of `family`, from the tables."""
     tables = importlib.import_module(f"tinygrad.runtime.autogen.amd.{family}.enum")
     names = {}
     for encoding in ("SOP1", "SOP2", "SOPC", "SOPK", "SOPP", "SMEM", "VOP1", "VOP2", "VOPC", "VOP3", "VOP3SD",
@@ -138,19 +139,19 @@ def decode(text: bytes, at: int, family: str) -> Inst:
         raise Undecodable("the code ends inside an instruction")
     encoding, op, size = _encoding(int.from_bytes(text[at : at + 4], "little"), family)
     raw = int.from_bytes(text[at : at + size], "little")
-    opcodes = _opcodes(family)
+    known_opcodes = opcodes(family)
     if encoding == "VOPD":
         x, y = (raw >> 22) & 0xF, (raw >> 17) & 0x1F
-        known = opcodes["VOPD"]
+        known = known_opcodes["VOPD"]
         if x not in known or y not in known:
             raise Undecodable(f"unknown VOPD opcodes {x}, {y}")
         name = f"{known[x]}_{known[y]}"
     else:
-        if encoding == "VOP3" and op in opcodes["VOP3SD"]:
+        if encoding == "VOP3" and op in known_opcodes["VOP3SD"]:
             encoding = "VOP3SD"
-        if op not in opcodes[encoding]:
+        if op not in known_opcodes[encoding]:
             raise Undecodable(f"unknown {encoding} opcode {op}")
-        name = opcodes[encoding][op]
+        name = known_opcodes[encoding][op]
     literal = dpp = None
     words = "VOP3" if encoding == "VOP3SD" else encoding
     kind = _dpp_kind(words, raw)
