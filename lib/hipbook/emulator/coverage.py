@@ -4,8 +4,10 @@ from hipbook.emulator import isa
 from hipbook.emulator.lower import ALIASES
 from hipbook.emulator.semantics import memory, native, packed, scalar, vector
 
-_CONTROL = frozenset({"S_ENDPGM", "S_ENDPGM_SAVED", "S_BARRIER", "S_BARRIER_WAIT", "S_TRAP", "S_SETHALT",
-                      "S_SENDMSGHALT", "S_SENDMSG", "S_ROUND_MODE", "S_DENORM_MODE", "S_SLEEP_VAR"})  # fmt: skip
+_CONTROL = frozenset({
+    "S_ENDPGM", "S_ENDPGM_SAVED", "S_BARRIER", "S_BARRIER_WAIT", "S_TRAP", "S_SETHALT", "S_SENDMSGHALT",
+    "S_SENDMSG", "S_ROUND_MODE", "S_DENORM_MODE", "S_SLEEP_VAR",
+})  # fmt: skip
 _TABLES = (
     scalar.SCALAR, vector.VECTOR, packed.PACKED, packed.WORDS, packed.DOTS, packed.MIX, native.NATIVE,
     memory.MEMORY, native.HELPERS, native.NOPS, _CONTROL,
