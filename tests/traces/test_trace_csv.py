@@ -31,6 +31,64 @@ def test_one_row_of_the_62_and_of_the_70_dialect(tmp_path):
     assert new.dispatches.to_dicts()[0]["Row"] == 2
 
 
+# column -> value of dispatch n; the five dialects are choices of these columns, in this order each
+VALUES = {
+    "Guid": '"0000-11"', "Kind": '"KERNEL_DISPATCH"', "Agent_Id": None, "Queue_Id": 16, "Stream_Id": 0,
+    "Graph_Exec_Id": 0, "Graph_Node_Id": 0, "Thread_Id": 908, "Dispatch_Id": "n", "Kernel_Id": 8,
+    "Kernel_Name": '"void k<int, 2>(float*, int)"', "Correlation_Id": "n", "Start_Timestamp": 63857982592000,
+    "End_Timestamp": 63857982594840, "Duration": 2840, "Private_Segment_Size": 16, "Group_Segment_Size": 512,
+    "LDS_Block_Size": 512, "Scratch_Size": 16, "VGPR_Count": 8, "Accum_VGPR_Count": 0, "SGPR_Count": 32,
+    "Workgroup_Size_X": 512, "Workgroup_Size_Y": 1, "Workgroup_Size_Z": 1, "Grid_Size_X": 1024,
+    "Grid_Size_Y": 1, "Grid_Size_Z": 1,
+}  # fmt: skip
+SIZES = ["LDS_Block_Size", "Scratch_Size", "VGPR_Count", "Accum_VGPR_Count", "SGPR_Count"]
+OLD = {"Private_Segment_Size", "Group_Segment_Size"}
+GRAPH = {"Graph_Exec_Id", "Graph_Node_Id", "Duration"}
+DIALECTS = {
+    "rocprofv3 6.2": set(VALUES) - {"Guid", "Stream_Id", "Thread_Id", "Dispatch_Id", *GRAPH, *SIZES},
+    "rocprofv3 6.3-6.4": set(VALUES) - {"Guid", "Stream_Id", *GRAPH, *SIZES},
+    "rocprofv3 7.0": set(VALUES) - {"Guid", *GRAPH, *OLD},
+    "rocpd convert, 7.x": set(VALUES) - {*GRAPH, *OLD},
+    "rocpd convert, 2026": set(VALUES) - OLD,
+}
+
+
+def in_dialect(dialect, rows):
+    old, new_case = dialect.startswith("rocprofv3 6"), dialect.startswith("rocpd")
+    columns = [name for name in VALUES if name in DIALECTS[dialect]]
+    shown = [name.title() if new_case and name in SIZES else name for name in columns]
+    lines = [",".join(f'"{name}"' for name in shown)]
+    for number in range(1, rows + 1):
+        agent = "2" if old else '"Agent 2"'
+        values = [agent if name == "Agent_Id" else VALUES[name] for name in columns]
+        lines.append(",".join(str(number if value == "n" else value) for value in values))
+    return "\n".join(lines) + "\n"
+
+
+def test_five_dialects_made_here_give_equal_tables(tmp_path):
+    assert [len(columns) for columns in DIALECTS.values()] == [16, 18, 22, 23, 26]
+    tables = {}
+    for dialect in DIALECTS:
+        trace = read(tmp_path, in_dialect(dialect, 3))
+        assert trace.sources[0].dialect == dialect
+        assert not trace.rejected
+        tables[dialect] = comparable(trace.dispatches)
+    newest = tables["rocprofv3 7.0"]
+    for dialect, table in tables.items():
+        own = [name for name in table.columns if not table[name].null_count()]
+        shared = [name for name in own if not newest[name].null_count()]
+        assert len(shared) >= 15, dialect
+        assert table.select(shared).equals(newest.select(shared)), dialect
+
+
+def test_addresses_in_either_base(tmp_path):
+    names = "Kind,Operation,Agent_Id,Allocation_Size,Address,Correlation_Id,Start_Timestamp,End_Timestamp"
+    rows = ['"M","ALLOCATE","Agent 0",1024,"0xff00",1,10,20', '"M","FREE","",0,65280,2,30,40']
+    table = read(tmp_path, "\n".join([names, *rows]) + "\n", "1_memory_allocation_trace.csv").allocations
+    assert table["Address"].to_list() == [0xFF00, 0xFF00]
+    assert table["Agent_Id"].to_list() == [0, None]
+
+
 def test_agents_as_number_word_and_gpu(tmp_path):
     lines = [line_70(1), line_70(2).replace('"Agent 1"', "1"), line_70(3).replace("Agent 1", "GPU 1")]
     assert read(tmp_path, "\n".join([HEADER_70, *lines]) + "\n").dispatches["Agent_Id"].to_list() == [1, 1, 1]

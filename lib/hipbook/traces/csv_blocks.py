@@ -9,7 +9,7 @@ import re
 import polars as pl
 
 from hipbook.traces import schema
-from hipbook.traces.csv_rows import Layout
+from hipbook.traces.csv_rows import Layout, integer
 from hipbook.traces.csv_rows import agent as parse_agent
 
 _INNER_QUOTE = re.compile(rb'[^,\n]"[^,\r\n]')  # a quote that neither opens nor closes a field
@@ -83,7 +83,10 @@ def _plain_quotes(block: bytes) -> bool:
 def _map_text(series: pl.Series, name: str) -> pl.Series | None:
     text = series.cast(pl.String)
     if name == "Address":
-        values = [int(value, 16) if value else None for value in text]
+        try:
+            values = [integer(value or "") for value in text]
+        except ValueError:
+            return None
         return pl.Series(name, values, dtype=schema.INT)
     try:
         known = {value: parse_agent(value) for value in text.unique() if value is not None}
