@@ -1,5 +1,6 @@
 """Static facts of the paged-attention arms: what to build, and what each binary says of itself."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,7 +27,7 @@ class Job:
     flags: tuple[str, ...]
 
 
-def jobs(arch: str, head_dim: int, ratio: int, dtype: str, arms: tuple[str, ...] = tuple(ARMS)) -> list[Job]:
+def jobs(arch: str, head_dim: int, ratio: int, dtype: str, arms: Sequence[str] = tuple(ARMS)) -> list[Job]:
     """A build a arm, for `ratio` query heads per kv head, q, kv and out all of `dtype` ("bf16", ...)."""
     call = decode_call([1], num_q_heads=ratio, num_kv_heads=1, head_dim=head_dim, dtype=DTYPES[dtype])
     return [Job(name, arch, head_dim, ARMS[name].source, ARMS[name].flags(call)) for name in arms]
