@@ -2,9 +2,12 @@
 
 import gzip
 import json
+from contextlib import suppress
 
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from hipbook.traces import stats
 from hipbook.traces.health import health
@@ -302,3 +305,57 @@ def test_two_events_of_one_kernel_are_grouped(tmp_path):
     trace = read(tmp_path, torch_text(*(event("kernel", "k", n, 1.5) for n in (1, 5))), "t.json")
     assert stats.per_kernel(trace.dispatches).select("Calls", "Total_Ns").row(0) == (2, 3000)
     assert trace.dispatches["Kernel_Name"].dtype == pl.Categorical
+
+
+# --- documents that are nearly right --------------------------------------------------------------
+
+JUNK = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(1 << 70), 1 << 70),
+    st.floats(allow_nan=False),
+    st.text(max_size=5),
+    st.sampled_from([[], {}, [1], {"handle": "x"}]),
+)
+
+
+def places(node, path=()):
+    """Every place in a JSON document, as the keys that lead there."""
+    yield path
+    for key, below in (
+        node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    ):
+        yield from places(below, (*path, key))
+
+
+def replaced(node, path, value):
+    if not path:
+        return value
+    copy = dict(node) if isinstance(node, dict) else list(node)
+    copy[path[0]] = replaced(node[path[0]], path[1:], value)
+    return copy
+
+
+def kineto():
+    return {
+        "deviceProperties": [{"id": 0, "name": "AMD"}],
+        "distributedInfo": {"rank": 0},
+        "traceEvents": [
+            event("kernel", "k", 1.5, 2, device=0, stream=0, correlation=1, grid=[1, 1, 1], block=[64, 1, 1]),
+            event("gpu_memcpy", "Memcpy HtoD", 5, 1, bytes=4),
+            event("cuda_runtime", "hipLaunchKernel", 1, 1, correlation=1),
+        ],
+    }
+
+
+@pytest.mark.parametrize("document", [sdk(), kineto()], ids=["sdk", "kineto"])
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_one_wrong_value_anywhere_is_read_around_or_a_clear_error(tmp_path_factory, document, data):
+    where = data.draw(st.sampled_from(list(places(document))[1:]))
+    path = tmp_path_factory.mktemp("json") / "7_results.json"
+    path.write_text(json.dumps(replaced(document, where, data.draw(JUNK))))
+    with suppress(TraceError):
+        trace = read_trace(path)
+        health(trace)
+        stats.per_kernel(trace.dispatches)

@@ -110,11 +110,8 @@ def _reader_of(path: Path, source: str) -> Reader | None:
     lines = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if lines[:1] in (b"{", b"["):
         kind = json_kind(path, head)
-        if kind == "sdk":
-            return lambda file, name, times: read_sdk_json(file, name)
-        if kind == "kineto":
-            return lambda file, name, times: read_kineto(file, name)
-        return None
+        readers = {"sdk": read_sdk_json, "kineto": read_kineto}
+        return _of_known_form(readers[kind]) if kind else None
     first = lines.split(b"\n")[0]
     if b"\0" in first and head[:2] not in (b"\xff\xfe", b"\xfe\xff"):
         return None
@@ -123,6 +120,22 @@ def _reader_of(path: Path, source: str) -> Reader | None:
     if csv_layout.table_of(source, names) is None and not named:
         return None
     return lambda file, name, times: read_csv(file, name, TIMES if times else None)
+
+
+def _of_known_form(reader: Callable[[Path, str], Trace]) -> Reader:
+    """A JSON reader whose surprise at a value of another kind (a list where an object belongs) is an error
+    that names the file. Surprises in single records are met in the readers, and cost the record."""
+
+    def read(path: Path, source: str, times_only: bool) -> Trace:
+        try:
+            return reader(path, source)
+        except (AttributeError, TypeError, KeyError, IndexError, ValueError) as error:
+            raise TraceError(
+                f"{source}: JSON, but not of the known form: {type(error).__name__}: {error}",
+                fix="if its profiler wrote it so, the format has changed: report it",
+            ) from error
+
+    return read
 
 
 def _what_it_is(path: Path) -> str:

@@ -128,7 +128,7 @@ class _Process:
         for number, record in enumerate(records, 1):
             try:
                 values = row(record)
-            except (KeyError, TypeError, AttributeError, IndexError) as error:
+            except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
                 self._reject(name, number, f"{type(error).__name__}: {error}", record)
                 continue
             missing = [one for one in table.required if values[one] is None]
