@@ -44,6 +44,18 @@ def show_claim(claim: str) -> None:
     typer.echo(claims.describe(found, ledger))
 
 
+@claims_app.command("cite")
+def cite_record(record: Path) -> None:
+    """Print citations of every verdict of a record, to paste under a claim of data/claims."""
+    from hipbook import paths
+    from hipbook.records import claims, store
+
+    inside = record.resolve()
+    root = paths.root().resolve()
+    name = inside.relative_to(root).as_posix() if inside.is_relative_to(root) else record.name
+    typer.echo(claims.citations(store.read(record), name))
+
+
 @claims_app.command("check")
 def check_claims() -> None:
     """Read everything the claims cite; exits with 1 when one does not stand."""

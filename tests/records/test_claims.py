@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import tomllib
 
 import pytest
 from measured_records import BINARY, GPU, a_record, a_session
@@ -71,6 +72,30 @@ def test_a_citation_that_does_not_hold(tree, change, says):
     (found,) = faults(tree, claim(records=[cite(**change)]))
     assert found.startswith("ours: ")
     assert re.search(says, found)
+
+
+def test_a_word_without_a_session_supports_nothing(tree):
+    lone = Verdict(word="FASTER", subject="decode against online", reason="I saw it")
+    store.write(a_record(board=dict(GPU), verdicts=[lone]), tree / "data/measured/lone.record.json")
+    cited = cite(path="data/measured/lone.record.json", subject="decode against online")
+    (found,) = faults(tree, claim(records=[cited]))
+    assert "no measuring session behind it" in found
+
+
+def test_citations_are_printed_ready_to_paste(tree):
+    path = tree / "data/measured/one.record.json"
+    told = claims.citations(store.read(path), "data/measured/one.record.json")
+    (table,) = tomllib.loads(told)["claim"]["records"]
+    assert table == cite()
+    assert faults(tree, claim(records=[table])) == []
+    two = a_record(
+        a_session(),
+        code_objects=[
+            *a_record().code_objects,
+            a_record().code_objects[0].model_copy(update={"sha256": "cd" * 32}),
+        ],
+    )
+    assert 'binary = "?"' in claims.citations(two, "x")  # which of two ran is for the reader to say
 
 
 def test_an_edited_record_supports_nothing(tree):

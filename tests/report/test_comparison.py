@@ -42,10 +42,30 @@ def test_arms_are_compared_in_their_sessions():
     words = [str(line.judgement.verdict) for line in ARMS.times]
     assert words == ["EQUIVALENT", "FASTER", "SLOWER", "INCONCLUSIVE(wide_interval)"]
     assert (ARMS.base, ARMS.new, ARMS.made, ARMS.correction) == ("online", "decode", 4, "Holm")
+    assert all("4 comparisons, corrected by Holm" in line.judgement.notes for line in ARMS.times)
     line = ARMS.times[1]
     assert line.base / line.new == pytest.approx(1.9, rel=0.01)
     assert len(line.run_ratios) == 10
     assert line.new_of_bound == pytest.approx(40 / line.new)
+
+
+def test_a_difference_that_does_not_survive_the_family_is_not_reported():
+    hopeless = comparison.of_arms(RECORD, method=lambda p: [1.0] * len(p))
+    assert [str(line.judgement.verdict) for line in hopeless.times] == [
+        "EQUIVALENT",
+        *["INCONCLUSIVE(wide_interval)"] * 3,
+    ]
+
+
+def test_rates_are_drawn_the_right_way_round():
+    made = comparison.of_arms(a_record(a_session(2.0, better="higher", unit="tokens/s", metric="rate")))
+    (line,) = made.times  # the simulated level fell by 2: for a rate that is half as good
+    assert str(line.judgement.verdict) == "SLOWER"
+    assert (
+        np.median(line.run_ratios)
+        == pytest.approx(line.judgement.ratio, rel=0.01)
+        == pytest.approx(0.5, rel=0.01)
+    )
 
 
 def test_text_says_ratio_interval_floor_verdict_bound_number_and_what_is_not_claimed():
@@ -248,7 +268,7 @@ def test_hipbook_compare_refuses_an_edited_record(tmp_path, hipbook):
     assert "edited after it was written" in str(refused.exception)
 
 
-def test_hipbook_claims(hipbook):
+def test_hipbook_claims(hipbook, tmp_path):
     listed = hipbook("claims", "list")
     assert "767-container-blocker" in listed.output
     shown = hipbook("claims", "show", "767-container-blocker")
@@ -256,6 +276,8 @@ def test_hipbook_claims(hipbook):
     assert "Not claimed:" in shown.output
     refuted = hipbook("claims", "show", "767-win-shrinks-with-concurrency")
     assert "Outcome: refuted." in refuted.output
+    cited = hipbook("claims", "cite", store.write(RECORD, tmp_path / "one.record.json"))
+    assert 'subject = "decode against online, 1x1024, warm"\nword = "FASTER"' in cited.output
     checked = hipbook("claims", "check")
     assert checked.exit_code == 0
     assert "citations stand" in checked.output

@@ -12,6 +12,7 @@ another claim names it (T11). claims_check.py reads every record and reported ro
     retracted     its author withdrew it; the claim that replaces it says so
 """
 
+import json
 import tomllib
 from datetime import date
 from enum import StrEnum
@@ -23,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from hipbook import paths
 from hipbook.errors import HipbookError
 from hipbook.measure.scaling import Growth
-from hipbook.records.schema import Word
+from hipbook.records.schema import Record, Word
 
 Text = Annotated[str, StringConstraints(min_length=1)]
 Identifier = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]*$")]
@@ -173,6 +174,20 @@ def describe(claim: Claim, ledger: list[Claim]) -> str:
     lines += [f"{_PASSIVE[how]} by  {one.id}: {one.sentence}" for one, how in corrected_by(ledger, claim.id)]
     lines += ["", "Not claimed:", *(f"- {entry}" for entry in claim.not_claimed)]
     return "\n".join(lines)
+
+
+def citations(record: Record, path: str) -> str:
+    """`[[claim.records]]` tables for every verdict of a record, ready to paste under a claim.
+
+    `path` is relative to the checkout. Where several binaries ran, the reader says which: "?" until then.
+    """
+    binaries = {one.sha256 for one in record.code_objects}
+    binary = binaries.pop() if len(binaries) == 1 else "?"
+    return "\n".join(
+        f"[[claim.records]]\npath = {json.dumps(path)}\nbinary = {json.dumps(binary)}\n"
+        f"subject = {json.dumps(one.subject, ensure_ascii=False)}\nword = {json.dumps(one.word)}\n"
+        for one in record.verdicts
+    )
 
 
 _PASSIVE = {
