@@ -120,29 +120,30 @@ class Process:
         )
 
     def _dispatches(self) -> pl.DataFrame:
-        columns: tuple[str, ...] = ("kernel_id", "start", "end", "agent_id", "queue_id")
+        columns: tuple[str, ...] = ("kernel_id", "start", "end")
         if not self.times_only:
             columns += (
-                "stream_id", "tid", "dispatch_id", "event_id", "private_segment_size", "group_segment_size",
-                *(f"workgroup_size_{axis}" for axis in _AXES), *(f"grid_size_{axis}" for axis in _AXES),
-            )  # fmt: skip
+                *("agent_id", "queue_id", "stream_id", "tid", "dispatch_id", "event_id"),
+                *("private_segment_size", "group_segment_size"),
+                *(f"workgroup_size_{axis}" for axis in _AXES),
+                *(f"grid_size_{axis}" for axis in _AXES),
+            )
         frame = self.integers("kernel_dispatch", columns, ("kernel_id", "start", "end"))
         if frame is None:
             raise TraceError(f"{self.source}: no table rocpd_kernel_dispatch{self.suffix}")
-        frame = self.origin(frame).with_columns(self.number("agent_id", self.agent).alias("Agent_Id"))
+        frame = self.origin(frame)
         symbols = self._symbols(frame["kernel_id"])
         frame = frame.join(symbols, on="kernel_id", how="left", maintain_order="left").rename(
-            {
-                "kernel_id": "Kernel_Id",
-                "start": "Start_Timestamp",
-                "end": "End_Timestamp",
-                "queue_id": "Queue_Id",
-            }
+            {"kernel_id": "Kernel_Id", "start": "Start_Timestamp", "end": "End_Timestamp"}
         )
         if self.times_only:
             return frame
-        return frame.with_columns(self.number("tid", self.thread).alias("Thread_Id")).rename(
+        return frame.with_columns(
+            self.number("agent_id", self.agent).alias("Agent_Id"),
+            self.number("tid", self.thread).alias("Thread_Id"),
+        ).rename(
             {
+                "queue_id": "Queue_Id",
                 "stream_id": "Stream_Id",
                 "dispatch_id": "Dispatch_Id",
                 "private_segment_size": "Scratch_Size",
