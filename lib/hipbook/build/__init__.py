@@ -1,5 +1,6 @@
 """Compilers, compiling, code objects and their static facts."""
 
+from hipbook.build import nvcc, rocm  # noqa: F401  (rows of TOOLCHAINS)
 from hipbook.build.archs import ARCHS, Arch
 from hipbook.build.code_object import CodeObject, KernelArg, KernelFacts
 from hipbook.build.compile import build, build_many, load

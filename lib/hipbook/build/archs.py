@@ -37,15 +37,22 @@ ARCHS = {
     )
 }
 
+# NVIDIA's, built by nvcc. Occupancy is not computed for them: registers are per multiprocessor there.
+NVIDIA_ARCHS = {
+    name: Arch(name, 32, 0, 0, 1, 0, 0, 1)
+    for name in ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+}
+
 
 def arch_of(name: str) -> Arch:
     """The architecture called `name`, or a `BuildError` that lists those known."""
-    if name not in ARCHS:
+    known = {**ARCHS, **NVIDIA_ARCHS}
+    if name not in known:
         raise BuildError(
             f"unknown architecture {name!r}",
-            fix=f"one of {', '.join(ARCHS)}; a new one is a line in lib/hipbook/build/archs.py",
+            fix=f"one of {', '.join(known)}; a new one is a line in lib/hipbook/build/archs.py",
         )
-    return ARCHS[name]
+    return known[name]
 
 
 def occupancy(arch: Arch, *, vgprs: int, sgprs: int, lds_bytes: int, workgroup_size: int) -> int:

@@ -2,8 +2,8 @@
 
 A `Toolchain` is a row of `TOOLCHAINS`. `pinned` is clang 22 with the device libraries of the triton
 wheel: the only one emulated boards use, so that their counts are the same everywhere. ROCm's own
-compiler (real AMD boards) and nvcc (NVIDIA boards) join as further rows: the cache, the errors and
-`build_many` know nothing of clang.
+compiler (real AMD boards, rocm.py) and nvcc (NVIDIA boards, nvcc.py) are further rows: the cache, the
+errors and `build_many` know nothing of clang.
 """
 
 import functools
