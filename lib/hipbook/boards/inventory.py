@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
+from hipbook.boards import gpu
 from hipbook.boards.base import Board
-from hipbook.boards.emulated import EmulatedBoard
 from hipbook.errors import BoardUnavailable
 
 DEFAULT = "gfx1200-emu"
@@ -33,16 +33,38 @@ class _Kind:
 
 
 def _emulated(name: str, arch: str) -> _Kind:
-    return _Kind(lambda: Entry(name, arch, "emulated", True), lambda: EmulatedBoard(name, arch))
+    def make() -> Board:
+        from hipbook.boards.emulated import EmulatedBoard  # its tables are not needed on a GPU's machine
+
+        return EmulatedBoard(name, arch)
+
+    return _Kind(lambda: Entry(name, arch, "emulated", True), make)
+
+
+def _gpu(name: str, index: int) -> _Kind:
+    return _Kind(
+        lambda: Entry(name, gpu.architecture(index), "gpu", True), lambda: gpu.GpuBoard(index, name=name)
+    )
+
+
+def _absent_gpu(vendor: str) -> _Kind:
+    why = gpu.why_none() or f"this torch drives {gpu.vendor_of_torch().upper()} GPUs"
+    return _Kind(lambda: Entry(f"{vendor}-0", "", "gpu", False, why), lambda: gpu.GpuBoard(0))
 
 
 # Emulated boards; those of another architecture are one line each once the emulator has its family.
 _KINDS: dict[str, _Kind] = {"gfx1200-emu": _emulated("gfx1200-emu", "gfx1200")}
 
 
+def _kinds() -> dict[str, _Kind]:
+    """The emulated boards, then the GPUs torch sees, then one of each vendor that has none here."""
+    kinds = dict(_KINDS) | {name: _gpu(name, index) for name, index in gpu.visible()}
+    return kinds | {f"{v}-0": _absent_gpu(v) for v in ("nvidia", "amd") if f"{v}-0" not in kinds}
+
+
 def inventory() -> list[Entry]:
     """Every board known by name, those of this machine and those it lacks."""
-    return [kind.entry() for kind in _KINDS.values()]
+    return [kind.entry() for kind in _kinds().values()]
 
 
 def default_name() -> str:
@@ -52,7 +74,7 @@ def default_name() -> str:
 
 @cache
 def _made(name: str) -> Board:
-    return _KINDS[name].make()
+    return _kinds()[name].make()
 
 
 def get(board: str | Board | None = None) -> Board:
@@ -63,9 +85,10 @@ def get(board: str | Board | None = None) -> Board:
     if board is not None and not isinstance(board, str):
         return board
     name = board or default_name()
-    if name not in _KINDS:
-        raise BoardUnavailable(f"no board is called {name!r}", fix=f"one of {', '.join(_KINDS)}")
-    entry = _KINDS[name].entry()
+    kinds = _kinds()
+    if name not in kinds:
+        raise BoardUnavailable(f"no board is called {name!r}", fix=f"one of {', '.join(kinds)}")
+    entry = kinds[name].entry()
     if not entry.available:
         raise BoardUnavailable(
             f"board {name} is not on this machine: {entry.why_not}", fix="`hipbook boards` lists them"
