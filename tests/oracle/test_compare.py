@@ -56,8 +56,8 @@ def test_one_head_of_a_token_is_a_row():
     assert "NMSE per row" in compare(got, a_reference(want, bound=1.0)).why
 
 
-def test_nmse_of_the_tensor_is_held_as_well():
-    """Rows just below the gate, and a zero row that is off: only the tensor's figure sees the sum."""
+def test_nmse_of_the_tensor_is_reported_and_held():
+    """It lies below the worst row's, so that no tensor passes whose rows do not."""
     want = torch.ones(10, 1, 4)
     result = compare(want * 1.03, a_reference(want, bound=1.0))
     assert result.nmse == pytest.approx(9e-4, rel=1e-3)

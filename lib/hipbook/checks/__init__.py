@@ -1,7 +1,7 @@
 """The check engine: every arm of every operation held to its oracle, and what was compared counted."""
 
 from hipbook.checks.case import Case, CheckResult, Operation, Status
-from hipbook.checks.full_record import full_record, read_full_record, write_full_record
+from hipbook.checks.full_record import full_record, read_full_record, stale_arms, write_full_record
 from hipbook.checks.junit import junit_xml, write_junit
 from hipbook.checks.pairwise import Design, pairwise
 from hipbook.checks.progress import progress
@@ -36,6 +36,7 @@ __all__ = [
     "read_full_record",
     "run_checks",
     "select",
+    "stale_arms",
     "summarise",
     "write_full_record",
     "write_junit",

@@ -14,7 +14,7 @@ from pathlib import Path
 from hipbook import __version__, paths
 from hipbook.boards.base import Board
 from hipbook.checks.case import CheckResult
-from hipbook.checks.runner import summarise
+from hipbook.checks.runner import OPERATIONS, summarise
 from hipbook.errors import HipbookError
 
 SCHEMA = 1
@@ -84,3 +84,17 @@ def read_full_record(path: Path | None = None) -> dict:
     if record.get("schema") != SCHEMA:
         raise HipbookError(f"{where} has schema {record.get('schema')}, this version reads {SCHEMA}")
     return record
+
+
+def stale_arms(record: dict, board: Board) -> list[str]:
+    """Arms whose kernel sources are not those the record was made of; empty: the record is current.
+
+    Builds one code object an arm for `board` (cached).
+    """
+    first = {}
+    for operation in OPERATIONS.values():
+        for case in operation.test_cases():
+            for source, flags in operation.build_jobs(case):
+                first.setdefault(f"{operation.name}/{case.arm}", (source, flags))
+    known = set(record["sources"])
+    return sorted(arm for arm, job in first.items() if board.build(*job).source_sha256 not in known)
