@@ -143,3 +143,24 @@ extern "C" __global__ void spills(const int* in, int* out, int n) {  // a privat
   for (int i = 0; i < n; i++) a[in[i] % 40] += i;
   out[threadIdx.x] = a[n % 40];
 }
+
+extern "C" __global__ void second_wave_writes(int* out, int barrier) {  // what the first wave has read
+  __shared__ int s[64];
+  int t = threadIdx.x;
+  s[t] = t;
+  __syncthreads();
+  int v = s[t ^ 32];
+  if (barrier) __syncthreads();
+  if (t >= 32) s[t] = v;
+  __syncthreads();
+  out[t] = s[t];
+}
+
+extern "C" __global__ void long_ago(int* out, int rounds) {  // one wave touches a word, much later the other
+  __shared__ int s[1];
+  if (threadIdx.x == 0) s[0] = 1;
+  for (int r = 0; r < rounds; r++) __syncthreads();
+  if (threadIdx.x == 32) s[0] = 2;
+  __syncthreads();
+  out[threadIdx.x] = s[0];
+}

@@ -81,6 +81,31 @@ def test_gap_between_interleaved_views_is_a_fault(launch):
         launch("gather", ONE, (32, 1, 1), values, torch.full((32,), 8 * 32), (out, "w"))
 
 
+def test_the_last_byte_counts(launch):
+    """127 bytes are not 32 floats."""
+    raw = torch.zeros(128, dtype=torch.uint8)
+    launch("copy", ONE, (32, 1, 1), raw, (torch.zeros(32), "w"), 32, 0, 0)
+    for buffer, where in ((raw[:127], "lane 31"), (raw[1:], "lane 31")):
+        with pytest.raises(KernelFault, match=f"(?s)out-of-bounds.*{where}"):
+            launch("copy", ONE, (32, 1, 1), buffer, (torch.zeros(32), "w"), 32, 0, 0)
+
+
+def test_every_gap_of_a_padded_view_is_a_fault(launch):
+    """Blocks, slots and heads all padded: exactly the view's own elements can be read."""
+    base = torch.arange(3 * 4 * 3 * 8, dtype=torch.int32).view(3, 4, 3, 8)
+    view = base[:, :3, :2, :5]
+    inside = set(view.reshape(-1).tolist())
+    out = torch.zeros(1, dtype=torch.int32)
+    for place in range(-2, base.numel() + 3):
+        index = torch.tensor([place])
+        if place in inside:
+            launch("gather", ONE, (1, 1, 1), view, index, (out, "w"))
+            assert int(out) == place
+        else:
+            with pytest.raises(KernelFault, match="out-of-bounds"):
+                launch("gather", ONE, (1, 1, 1), view, index, (out, "w"))
+
+
 def test_store_to_a_read_only_buffer(launch):
     x = torch.ones(32)
     with pytest.raises(KernelFault, match=r"read-only: store of 4 bytes"):
@@ -142,6 +167,16 @@ def test_race_names_the_other_wave(launch):
     launch("write_after_read", ONE, (64, 1, 1), (torch.zeros(64, dtype=torch.int32), "w"), 1)
 
 
+def test_store_over_what_another_wave_read(launch):
+    """With waves in ascending order the store is what comes second."""
+    out = torch.zeros(64, dtype=torch.int32)
+    launch("second_wave_writes", ONE, (64, 1, 1), (out, "w"), 1)
+    with pytest.raises(
+        KernelFault, match=r"lds-race: store of 4 bytes at LDS byte 128, which wave 0 touched"
+    ):
+        launch("second_wave_writes", ONE, (64, 1, 1), (out, "w"), 0)
+
+
 def test_two_waves_that_store_different_values_race_and_the_same_value_does_not(launch):
     out = torch.zeros(64, dtype=torch.int32)
     launch("write_twice", ONE, (64, 1, 1), (out, "w"), 1)
@@ -165,6 +200,13 @@ def test_epochs_come_around_without_false_alarms(launch):
     for seed in range(3):
         launch("many_epochs", ONE, (64, 1, 1), (out, "w"), 640, wave_order_seed=seed)
         assert torch.equal(out, i32(64))
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 499, 500, 501, 1000])
+def test_what_was_touched_many_barriers_ago_is_no_race(launch, rounds):
+    out = torch.zeros(64, dtype=torch.int32)
+    launch("long_ago", ONE, (64, 1, 1), (out, "w"), rounds)
+    assert (out == 2).all()
 
 
 def test_a_race_is_found_in_every_epoch(launch):
