@@ -131,3 +131,22 @@ def test_the_compiler_is_quoted(monkeypatch):
 def test_an_unknown_model_is_named():
     with pytest.raises(BadArgument, match="Qwen9"):
         profile.model_call("Qwen9", [4])
+
+
+def test_simulated_worlds_earn_their_words():
+    words = {
+        (row["simulated world"], row["true ratio"]): row["verdict"]
+        for row in worked.judged(worked.simulated(0))
+    }
+    assert words["run-to-run 1 %, within 0.5 %", "1.05"] == "FASTER"
+    assert words["run-to-run 1 %, within 0.5 %", "1.00"] == "EQUIVALENT"
+    assert words["bimodal clocks, inside runs", "1.05"] == "INCONCLUSIVE(bimodal)"
+
+
+def test_a_record_without_the_arm_is_said_and_a_missing_file_refused():
+    record = "data/measured/10_paged_attention_gap.record.json"
+    assert "COUNTS_DIFFER(barriers per key, 11 to 0)" in worked.arms_of_record(record, "online", "decode")
+    assert "holds nothing about split_kv" in worked.arms_of_record(record, "online", "split_kv")
+    assert "no record was named" in worked.arms_of_record("", "online", "decode")
+    with pytest.raises(BadArgument, match="no such file"):
+        worked.arms_of_record("data/measured/none.json", "online", "decode")

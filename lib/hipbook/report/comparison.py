@@ -78,12 +78,8 @@ def of_arms(
     """
     recheck(record, name)
     sessions = [one for one in record.sessions if arms is None or (one.plan.base, one.plan.new) == arms]
-    judgements = correct([judge_session(session) for session in sessions], method)
     pairs = [(session.plan.base, session.plan.new) for session in sessions] or ([arms] if arms else [])
-    lines = [
-        _time_line(session, judgement, len(set(pairs)) > 1)
-        for session, judgement in zip(sessions, judgements, strict=True)
-    ]
+    lines = _time_lines(sessions, method)
     counted, _ = _counted(*(_of_arm(record.facts, arm) for arm in arms)) if arms else ([], [])
     if not lines and not counted:
         rule = f"holds no measuring session and no count of both {' and '.join(arms)}" if arms else (
@@ -100,6 +96,21 @@ def of_arms(
         factor="arm",
         correction=method.__name__.replace("_", "-").title(),
         not_claimed=tuple(record.not_claimed),
+    )
+
+
+def of_sessions(sessions: Sequence[Session], *, question: str, method=holm) -> Comparison:
+    """Sessions that no record holds yet: what a notebook shows of its own, simulated ones included."""
+    if not sessions:
+        raise BadArgument("sessions", "[]", "a comparison needs at least one measuring session")
+    return Comparison(
+        question=question,
+        base=", ".join(dict.fromkeys(session.plan.base for session in sessions)),
+        new=", ".join(dict.fromkeys(session.plan.new for session in sessions)),
+        boards=tuple(dict.fromkeys(str(session.board_start.get("name")) for session in sessions)),
+        times=tuple(_time_lines(sessions, method)),
+        factor="arm",
+        correction=method.__name__.replace("_", "-").title(),
     )
 
 
@@ -143,6 +154,16 @@ def of_files(
         recheck(record, path.name)
     names = (base.name, new.name) if base.name != new.name else (str(base), str(new))
     return of_records(*records, names=names, factor=factor)
+
+
+def _time_lines(sessions: Sequence[Session], method) -> list[TimeLine]:
+    """One line a session, its p corrected for how many there are."""
+    judgements = correct([judge_session(session) for session in sessions], method)
+    several = len({(session.plan.base, session.plan.new) for session in sessions}) > 1
+    return [
+        _time_line(session, judgement, several)
+        for session, judgement in zip(sessions, judgements, strict=True)
+    ]
 
 
 def _time_line(session: Session, judgement: Judgement, several: bool) -> TimeLine:
