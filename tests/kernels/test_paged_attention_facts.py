@@ -17,7 +17,7 @@ ARMS = ("online", "decode", "decode_gqa", "split_kv")
 DECODE_D = (64, 128, 256, 512)
 DTYPES = ("bf16", "f16", "f32")
 RATIOS = range(1, 17)
-# hipcc's and nvcc's parameter list of every arm: name and bytes (KERNELS.md section 1; strides are 64-bit)
+# hipcc's and nvcc's parameter list of every arm: name and bytes (kernels/paged_attention; strides are 64-bit)
 POINTERS = ("q", "k_cache", "v_cache", "out", "witness", "block_table", "seq_lens", "query_start_loc")
 STRIDES = (
     "k_block_stride", "k_slot_stride", "k_head_stride", "v_block_stride", "v_slot_stride", "v_head_stride",

@@ -1,4 +1,4 @@
-"""The eighteen traps of MEASURING.md, each sprung, each guard seen to catch it.
+"""The eighteen traps of docs/traps.md, each sprung, each guard seen to catch it.
 
 One test a trap, named test_tNN_...; docs/traps.md lists trap, guard and test, and the last tests here
 hold the two together. A trap whose guard lives in another package is sprung against that package.

@@ -6,7 +6,7 @@ from hipbook import paths
 from hipbook.errors import BadArgument, HipbookError
 from hipbook.ops import models
 
-TABLE = {  # KERNELS.md section 5: layers of attention and GDN, Hq, Hkv, ratio, D
+TABLE = {  # docs/contracts.md, model geometries: layers of attention and GDN, Hq, Hkv, ratio, D
     "Qwen3-0.6B": (28, 0, 16, 8, 2, 128),
     "Qwen3-1.7B": (28, 0, 16, 8, 2, 128),
     "Qwen3-4B": (36, 0, 32, 8, 4, 128),

@@ -21,7 +21,7 @@ B, H, F = torch.bfloat16, torch.float16, torch.float32
 
 
 def by_the_text(call: AttentionCall) -> dict[tuple[int, int], list[float]]:
-    """KERNELS.md section 1 read aloud, one (token, head) and one key at a time."""
+    """The contract read aloud, one (token, head) and one key at a time."""
     rows = {}
     starts = call.query_start_loc.tolist()
     for r, seq_len in enumerate(call.seq_lens.tolist()):

@@ -1,4 +1,4 @@
-"""Expectations from shapes: the formulas of KERNELS.md at known sizes, and rows by hand."""
+"""Expectations from shapes: the formulas of docs/contracts.md at known sizes, and rows by hand."""
 
 import ast
 from pathlib import Path

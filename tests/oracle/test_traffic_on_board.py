@@ -34,7 +34,7 @@ def barriers(arm: str, keys: int, **shape) -> tuple[int, float]:
 
 @pytest.mark.parametrize(("d", "slope"), [(64, 10), (128, 11), (256, 12), (512, 12)])
 def test_barriers_per_key(d, slope):
-    """The slope between n and n + 1 keys, as KERNELS.md has it; 0 for the decode arms."""
+    """The slope between n and n + 1 keys, as docs/contracts.md has it; 0 for the decode arms."""
     for keys in (1, 8, 33):
         measured = traffic.barriers_slope([barriers("online", n, head_dim=d) for n in (keys, keys + 1)])
         assert measured == slope == traffic.online_barriers_per_key(d)

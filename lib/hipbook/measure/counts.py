@@ -1,4 +1,4 @@
-"""The words for exact counts (MEASURING.md R10): what may be said without a clock.
+"""The words for exact counts (docs/measuring.md, R10): what may be said without a clock.
 
     word            says                                              made by
     CORRECT         everything compared, and at least one value        correctness()

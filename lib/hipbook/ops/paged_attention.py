@@ -13,12 +13,13 @@ kv head h / (Hq / Hkv); key j is slot j % block_size of block block_table[r][j /
 score = scale <q, k>, then cap tanh(score / cap); out = softmax(score) V, accumulated in f32 and
 rounded once (to nearest, ties to even). A row without keys is zeros; a token that no request owns
 (padding past query_start_loc[-1]) is not written; slots at or past seq_len and unused blocks may
-hold anything. Source: shared/KERNELS.md, section 1.
+hold anything..
 
 The arms are in `attention_arms`, the rule of `arm="auto"` in `attention_dispatch`, what is refused
 in `attention_validate`.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,6 +28,7 @@ import torch
 
 from hipbook import boards
 from hipbook.boards.base import Arg, Board, Dispatch
+from hipbook.boards.gpu import GpuBoard
 from hipbook.errors import BadArgument, Refused
 from hipbook.ops.attention_arms import ARMS, Arm
 from hipbook.ops.attention_call import AttentionCall
@@ -42,7 +44,7 @@ from hipbook.ops.launch import (
     poison_,
 )
 
-__all__ = ["ARMS", "AttentionCall", "AttentionResult", "choose_arm", "paged_attention", "run_call"]
+__all__ = ["ARMS", "AttentionCall", "AttentionResult", "choose_arm", "paged_attention", "prepare", "run_call"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +112,7 @@ def run_call(
     check_shapes(call, where.torch_device)
     if checked:
         check_tables(call)
-    chosen, reason = _resolve(call, arm, where.wave_size)
+    chosen, reason = _resolve(call, arm, where)
     staged = call.out is None or checked
     result = (
         poison_(empty_aligned_as(call.q.shape, call.result_dtype, _aligned_like(call)))
@@ -127,13 +129,32 @@ def run_call(
     return AttentionResult(call.out, chosen.name, code, dispatch, reason)
 
 
+def prepare(call: AttentionCall, *, arm: str = "auto", board: GpuBoard) -> Callable[[], None]:
+    """`call` on a GPU board as a function without arguments: one launch into call.out, nothing checked.
+
+    For timing: shapes are checked and the kernel is built here; the tensors of `call` must outlive the
+    function. Its scratch is shared by all functions prepared on the same stream that fit in it.
+    """
+    if call.out is None:
+        raise BadArgument("out", None, "must be given: the function writes there each time it is called")
+    check_shapes(call, board.torch_device)
+    chosen, _ = _resolve(call, arm, board)
+    geometry = chosen.launch(call, board)
+    args = kernel_args(call, None)
+    if chosen.scratch is not None:
+        args += chosen.scratch(call, geometry, False)
+    code_object = board.build(chosen.source, chosen.flags(call))
+    return board.prepare(code_object, chosen.kernel, geometry.grid, geometry.block, args)
+
+
 def _aligned_like(call: AttentionCall) -> torch.Tensor:
     return call.out if call.out is not None else torch.empty(0, device=call.q.device)
 
 
-def _resolve(call: AttentionCall, arm: str, wave_size: int) -> tuple[Arm, str]:
+def _resolve(call: AttentionCall, arm: str, board: Board) -> tuple[Arm, str]:
+    wave_size = board.wave_size
     if arm == "auto":
-        name, reason = choose_arm(call, wave_size=wave_size)
+        name, reason = choose_arm(call, wave_size=wave_size, gpu=board.kind == "gpu")
         return ARMS[name], reason
     if arm not in ARMS:
         raise BadArgument("arm", repr(arm), f"must be auto or one of: {', '.join(ARMS)}")

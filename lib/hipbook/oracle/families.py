@@ -1,7 +1,7 @@
 """The 14 families of inputs that broke real implementations, by name and seed.
 
 Each is a function of (randoms, shape) that gives a few small calls; the list and its numbers are
-shared/KERNELS.md's, section 1. `make(family, seed, ...)` gives the same bytes on every machine.
+those of docs/contracts.md. `make(family, seed, ...)` gives the same bytes on every machine.
 Block tables are random everywhere, dead slots hold something loud, and `coverage` says which
 lengths, block sizes, strides and row kinds a set of calls holds.
 """
@@ -266,7 +266,7 @@ def misaligned(r: Randoms, s: Shape) -> Calls:
 
 @dataclass(frozen=True)
 class Family:
-    number: int  # in shared/KERNELS.md
+    number: int  # in docs/contracts.md
     name: str
     build: Callable[[Randoms, Shape], Calls]
 
@@ -285,7 +285,7 @@ FAMILIES: Mapping[str, Family] = {
 
 
 def find(family: str | int) -> Family:
-    """A family by name, or by its number in KERNELS.md."""
+    """A family by name, or by its number in docs/contracts.md."""
     for candidate in FAMILIES.values():
         if family in (candidate.name, candidate.number):
             return candidate

@@ -33,7 +33,7 @@ _TIME_UNIT = re.compile(r"(^|/\s*|\bper\s+)(s|ms|us|ns|min|h|seconds?)\b")
 
 
 class Status(StrEnum):
-    """How a run ended. Notebooks write PASSED or INCORRECT; the runner finds the others (NOTEBOOKS.md)."""
+    """How a run ended. Notebooks write PASSED or INCORRECT; the runner finds the others (docs/notebooks.md)."""
 
     PASSED = "PASSED"
     INCORRECT = "INCORRECT"
@@ -49,7 +49,7 @@ class Status(StrEnum):
 
 
 class Word(StrEnum):
-    """Everything a verdict can say (MEASURING.md R5 and R10)."""
+    """Everything a verdict can say (docs/measuring.md, R5 and R10)."""
 
     CORRECT = "CORRECT"
     INCORRECT = "INCORRECT"
