@@ -149,6 +149,17 @@ __device__ __forceinline__ float exp2_fast(float x) {
 #endif
 }
 
+// 1 / x by the hardware's instruction (about 1 ulp), for x of ordinary size.
+__device__ __forceinline__ float reciprocal_fast(float x) {
+#if HIPBOOK_NVIDIA
+  float result;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+#else
+  return __builtin_amdgcn_rcpf(x);
+#endif
+}
+
 // --- elements -------------------------------------------------------------------------------------
 
 // Storage only: arithmetic is in f32. bf16 is the upper half of an f32.

@@ -49,15 +49,9 @@ __device__ __forceinline__ int owner_of(int token, const int* __restrict__ query
   return owned ? low : -1;
 }
 
-__device__ __forceinline__ KeyRange key_range(int token, const int* __restrict__ seq_lens,
-                                              const int* __restrict__ query_start_loc, int num_reqs,
-                                              int causal, int window_left, int window_right) {
-  const int request = owner_of(token, query_start_loc, num_reqs);
-  if (request < 0) {
-    return {-1, 0, -1};
-  }
-  const int begin = query_start_loc[request], end = query_start_loc[request + 1];
-  const int seq_len = seq_lens[request];
+// The keys of token `token` of a request that owns tokens begin .. end - 1.
+__device__ __forceinline__ KeyRange keys_of(int request, int token, int begin, int end, int seq_len,
+                                            int causal, int window_left, int window_right) {
   const int position = seq_len - (end - begin) + (token - begin);
   // Compared by differences: position + window may pass the largest int.
   const int first = window_left >= 0 && position > window_left ? position - window_left : 0;
@@ -66,6 +60,17 @@ __device__ __forceinline__ KeyRange key_range(int token, const int* __restrict__
     last = position + window_right;
   }
   return {request, first, last};
+}
+
+__device__ __forceinline__ KeyRange key_range(int token, const int* __restrict__ seq_lens,
+                                              const int* __restrict__ query_start_loc, int num_reqs,
+                                              int causal, int window_left, int window_right) {
+  const int request = owner_of(token, query_start_loc, num_reqs);
+  if (request < 0) {
+    return {-1, 0, -1};
+  }
+  return keys_of(request, token, query_start_loc[request], query_start_loc[request + 1], seq_lens[request],
+                 causal, window_left, window_right);
 }
 
 // The kv head that a query head reads. A division leaves scalar registers on the way; uniform() brings

@@ -1,8 +1,8 @@
 // split_kv: decode_gqa with the keys of a token dealt out to many workgroups.
 //
-// Layout   grid (total_q, num_kv_heads, SLICES * splits), renumbered so that workgroups that follow each
-//          other read neighbouring kv heads of the same keys (rows of all heads of a key lie side by side
-//          in memory: on an H200 this order is worth 6 % of the bandwidth). A workgroup takes one of
+// Layout   grid (total_q, num_kv_heads, SLICES * splits), x and y renumbered so that workgroups that follow
+//          each other read neighbouring kv heads of the same keys (rows of all heads of a key lie side by
+//          side in memory: on an H200 this order is worth 6 % of the bandwidth). A workgroup takes one of
 //          `splits` equal parts of its token's keys in tiles of 16; each of its waves takes every WAVES-th
 //          tile. Parts without a key leave at once. SLICES as decode_gqa's.
 // Build    hipbook build paged_attention/paged_attention.hip gfx1200 -DHIPBOOK_ARM_SPLIT_KV=1
@@ -34,7 +34,8 @@ constexpr int SLICES = (RATIO * D + 2047) / 2048;
 constexpr int HEADS = (RATIO + SLICES - 1) / SLICES;  // of the largest slice
 constexpr int TILE = 16;                              // keys
 constexpr bool TILE_IN_BLOCK = HIPBOOK_BLOCK_16;
-constexpr int PART = HEADS * (D + 2);  // floats: P.V, then a maximum and a sum for each head
+// Floats: P.V, then a maximum and a sum for each head; rounded up to keep parts aligned to 16 bytes.
+constexpr int PART = (HEADS * (D + 2) + 3) / 4 * 4;
 
 // Matrix units take 16-bit operands of one type: K and V as they are; q as it is, or f16 for a bf16 cache
 // as the sum of two bf16 (11 bits fit in 8 + 8).
@@ -47,10 +48,11 @@ constexpr bool MMA = sizeof(KV) == 2 && D <= 256 && (SAME<Q, KV> || (SAME<Q, f16
 #else
 constexpr bool MMA = false;
 #endif
-constexpr int WAVES = MMA && D <= 128 && HEADS <= 8 ? 6 : 4;
+constexpr int WAVES = MMA && D == 128 && HEADS <= 8 ? 6 : 4;
 constexpr int THREADS = WAVES * WAVE;
-// Workgroups that a compute unit should hold: caps the registers. D = 64 has half the bytes in flight.
-constexpr int RESIDENT = !MMA ? 1 : D < 128 ? 3 : 2;
+// Workgroups that a compute unit should hold: caps the registers. A row of D = 64 is half the bytes, so it
+// takes twice the waves to have as many in flight.
+constexpr int RESIDENT = !MMA ? 1 : D < 128 ? 4 : 2;
 
 // A maximum below every score, but finite: then the weight of a state that saw no key, exp2(LOWEST - max),
 // is 0 and that of two such states 1, where -inf - -inf would be NaN. Their sums are 0 either way.
@@ -67,9 +69,25 @@ __device__ __forceinline__
   return LOG2E * soft_cap * tanhf(score / soft_cap);
 }
 
+// key_range, with the three loads of a decode batch, where token t is request t's, on their way together.
+__device__ __forceinline__ KeyRange keys_of_token(int token, const int* __restrict__ seq_lens,
+                                                  const int* __restrict__ query_start_loc, int num_reqs,
+                                                  int causal, int window_left, int window_right) {
+  int begin = -1, end = -1, seq_len = 0;
+  if (token < num_reqs) {
+    begin = query_start_loc[token];
+    end = query_start_loc[token + 1];
+    seq_len = seq_lens[token];
+  }
+  if (begin == token && end == token + 1) {
+    return keys_of(token, token, begin, end, seq_len, causal, window_left, window_right);
+  }
+  return key_range(token, seq_lens, query_start_loc, num_reqs, causal, window_left, window_right);
+}
+
 // x / d for 0 <= x < 2^24, d > 0: the float quotient is off by one at most.
 __device__ __forceinline__ int quotient(int x, int d) {
-  int q = static_cast<int>(static_cast<float>(x) * (1.0f / static_cast<float>(d)));
+  int q = static_cast<int>(static_cast<float>(x) * reciprocal_fast(static_cast<float>(d)));
   const int rest = x - q * d;
   q += rest >= d;
   q -= rest < 0;
@@ -83,7 +101,8 @@ struct Rows {
   int64_t k_block_stride, k_slot_stride, v_block_stride, v_slot_stride;
   const int* __restrict__ table;
   int block_size;
-  int begin, end;  // this part's keys
+  int begin, end;                // this part's keys
+  int step_entries, step_slots;  // from a wave's tile to its next, in whole blocks and what is left
 };
 
 // A wave's tiles, first to last: tile starts are multiples of TILE; the ends may stick out of the part.
@@ -97,10 +116,13 @@ struct TileCursor {
 
   __device__ __forceinline__ void advance(const Rows& rows) {
     key += WAVES * TILE;
-    slot += WAVES * TILE;
-    while (TILE_IN_BLOCK && slot >= rows.block_size) {
-      slot -= rows.block_size;
-      ++entry;
+    if (TILE_IN_BLOCK) {
+      entry += rows.step_entries;
+      slot += rows.step_slots;
+      if (slot >= rows.block_size) {
+        slot -= rows.block_size;
+        ++entry;
+      }
     }
   }
   // The block of the tile; 0 past the part, where nothing is read.
@@ -123,8 +145,8 @@ struct States {
 
 namespace split_kv {
 
-constexpr int BATCH = 8;        // parts loaded together by the merge
-constexpr int MAX_SPLITS = 48;  // the wrapper keeps to it
+constexpr int BATCH = MMA ? 16 : 8;  // parts loaded together by the merge
+constexpr int MAX_SPLITS = 48;       // the wrapper keeps to it
 
 struct Shared {
   union {
@@ -157,7 +179,7 @@ __device__ __forceinline__ void merge_waves(const States& states, int live, Out*
       y += weight * states.pv[w][h][d + 1];
     }
     if (WHOLE) {
-      const float inverse = 1.0f / sum;
+      const float inverse = reciprocal_fast(sum);
       out_rows[i] = from_f32<Out>(x * inverse);
       out_rows[i + 1] = from_f32<Out>(y * inverse);
     } else {
@@ -170,10 +192,26 @@ __device__ __forceinline__ void merge_waves(const States& states, int live, Out*
   }
 }
 
+// Four values of each of `used` parts, from part `first` on, at most BATCH of them.
+__device__ __forceinline__ void load_parts(float4 (&pv)[BATCH], const float* parts, int first, int used,
+                                           int i) {
+#pragma unroll
+  for (int b = 0; b < BATCH; ++b) {
+    pv[b] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    if (first + b < used) {
+      pv[b] = *reinterpret_cast<const float4*>(parts + (first + b) * PART + i);
+    }
+  }
+}
+
 // Parts 0 .. used - 1 become the row.
 __device__ __forceinline__ void merge_parts(float (&weight)[MAX_SPLITS][HEADS], const float* parts, int used,
                                             int live, Out* out_rows) {
   const int lane = lane_id(), wave = static_cast<int>(threadIdx.x) / WAVE;
+  int i = static_cast<int>(threadIdx.x) * 4;
+  float4 pv[BATCH];
+  load_parts(pv, parts, 0, i < live * D ? used : 0, i);  // on their way while the weights are computed
+
   constexpr int EACH = (MAX_SPLITS + WAVE - 1) / WAVE;
   for (int h = wave; h < live; h += WAVES) {
     float max[EACH], sum[EACH], whole = LOWEST, total = 0.0f;
@@ -191,7 +229,7 @@ __device__ __forceinline__ void merge_parts(float (&weight)[MAX_SPLITS][HEADS], 
       total += max[e] * sum[e];
     }
     const float totals[1] = {total};
-    const float inverse = 1.0f / wave_sums(totals);
+    const float inverse = reciprocal_fast(wave_sums(totals));
 #pragma unroll
     for (int e = 0; e < EACH; ++e) {
       if (e * WAVE + lane < used) {
@@ -200,29 +238,32 @@ __device__ __forceinline__ void merge_parts(float (&weight)[MAX_SPLITS][HEADS], 
     }
   }
   __syncthreads();
+
 #pragma unroll 1
-  for (int i = static_cast<int>(threadIdx.x) * 2; i < live * D; i += THREADS * 2) {
+  while (i < live * D) {
     const int h = i / D;
-    float x = 0.0f, y = 0.0f;
+    float4 row = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
 #pragma unroll 1
-    for (int s0 = 0; s0 < used; s0 += BATCH) {
-      float2 pv[BATCH];
-#pragma unroll
-      for (int b = 0; b < BATCH; ++b) {
-        pv[b] = make_float2(0.0f, 0.0f);
-        if (s0 + b < used) {
-          pv[b] = *reinterpret_cast<const float2*>(parts + (s0 + b) * PART + i);
-        }
+    for (int first = 0; first < used; first += BATCH) {
+      if (first > 0) {
+        load_parts(pv, parts, first, used, i);
       }
 #pragma unroll
       for (int b = 0; b < BATCH; ++b) {
-        const float w = s0 + b < used ? weight[s0 + b][h] : 0.0f;
-        x += w * pv[b].x;
-        y += w * pv[b].y;
+        const float w = first + b < used ? weight[first + b][h] : 0.0f;
+        row.x += w * pv[b].x;
+        row.y += w * pv[b].y;
+        row.z += w * pv[b].z;
+        row.w += w * pv[b].w;
       }
     }
-    out_rows[i] = from_f32<Out>(x);
-    out_rows[i + 1] = from_f32<Out>(y);
+    const float values[4] = {row.x, row.y, row.z, row.w};
+#pragma unroll
+    for (int x = 0; x < 4; ++x) {
+      out_rows[i + x] = from_f32<Out>(values[x]);
+    }
+    i += THREADS * 4;
+    load_parts(pv, parts, 0, i < live * D ? used : 0, i);
   }
 }
 
@@ -235,16 +276,13 @@ extern "C" __global__ __launch_bounds__(split_kv::THREADS, split_kv::RESIDENT) v
 
   bear_witness(witness, WITNESS);
   const int thread = static_cast<int>(threadIdx.x);
-  const unsigned place = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
-  const unsigned heads_and_slices = static_cast<unsigned>(num_kv_heads * SLICES);
-  const int head_slice = static_cast<int>(place % heads_and_slices);
-  const unsigned token_split = place / heads_and_slices;
-  const int split = splits == 1 ? 0 : static_cast<int>(token_split / static_cast<unsigned>(total_q));
-  const int token = static_cast<int>(token_split) - split * total_q;
-  const int kv_head = uniform(head_slice / SLICES), slice = head_slice % SLICES;
+  const unsigned place = blockIdx.x + gridDim.x * blockIdx.y, kv_heads = static_cast<unsigned>(num_kv_heads);
+  const int token = uniform(static_cast<int>(place / kv_heads));
+  const int kv_head = static_cast<int>(place) - token * num_kv_heads;
+  const int slice = static_cast<int>(blockIdx.z) % SLICES, split = static_cast<int>(blockIdx.z) / SLICES;
 
   const KeyRange keys =
-      key_range(token, seq_lens, query_start_loc, num_reqs, causal, window_left, window_right);
+      keys_of_token(token, seq_lens, query_start_loc, num_reqs, causal, window_left, window_right);
   if (keys.request < 0) {
     return;
   }
@@ -267,6 +305,7 @@ extern "C" __global__ __launch_bounds__(split_kv::THREADS, split_kv::RESIDENT) v
     return;
   }
   const int begin = (first_tile + split * each) * TILE, end = begin + each * TILE;
+  const int step_entries = TILE_IN_BLOCK ? quotient(WAVES, block_size / TILE) : 0;
   const Rows rows{k_cache + kv_head * k_head_stride,
                   v_cache + kv_head * v_head_stride,
                   k_block_stride,
@@ -276,7 +315,9 @@ extern "C" __global__ __launch_bounds__(split_kv::THREADS, split_kv::RESIDENT) v
                   block_table + keys.request * block_table_stride,
                   block_size,
                   begin < keys.first ? keys.first : begin,
-                  end > keys.last ? keys.last + 1 : end};
+                  end > keys.last ? keys.last + 1 : end,
+                  step_entries,
+                  WAVES * TILE - step_entries * block_size};
 #if HIPBOOK_NVIDIA
   if constexpr (MMA) {
     attend_mma(rows, q + row, live, scale, soft_cap, shared.query, shared.states);
@@ -290,7 +331,7 @@ extern "C" __global__ __launch_bounds__(split_kv::THREADS, split_kv::RESIDENT) v
     merge_waves<true>(shared.states, live, out + row, nullptr);
     return;
   }
-  const int64_t unit = int64_t{token} * num_kv_heads * SLICES + head_slice;
+  const int64_t unit = int64_t{place} * SLICES + slice;
   float* parts = partial + unit * splits * PART;
   merge_waves<false>(shared.states, live, nullptr, parts + split * PART);
 

@@ -21,11 +21,13 @@ SLICE_VALUES = 2048  # ratio * D of one workgroup, as decode_gqa
 MAX_SPLITS = 48
 # Workgroups a compute unit holds at once, by registers (NVIDIA) or by choice: four waves on each of a
 # compute unit's two SIMDs hide the latency of memory on RDNA.
-RESIDENT_MMA = {64: 3, 128: 2, 256: 2}
+RESIDENT_MMA = {64: 4, 128: 2, 256: 2}
 RESIDENT_ROWS = 4
-# A part costs a start (three dependent loads before its first key) and a place in the merge: so many
-# tiles' time. Fitted to times on an H200.
+# What a part costs beside its keys, in tiles' time (fitted on an H200): a start, three dependent loads
+# before the first key; and the merge, which loads so many parts together.
 START_TILES = 6
+MERGE_TILES = 4
+MERGE_BATCH_MMA, MERGE_BATCH_ROWS = 16, 8
 DEFAULT_COMPUTE_UNITS = 32  # of a board that does not say: a gfx1200
 
 
@@ -59,13 +61,13 @@ def takes_matrix_units(call: AttentionCall, arch: str) -> bool:
 
 def waves(call: AttentionCall, arch: str) -> int:
     """Waves of a workgroup."""
-    small = call.head_dim <= 128 and heads_of_slice(call.head_dim, call.ratio) <= 8
+    small = call.head_dim == 128 and heads_of_slice(call.head_dim, call.ratio) <= 8
     return 6 if takes_matrix_units(call, arch) and small else 4
 
 
 def part_floats(call: AttentionCall) -> int:
-    """Scratch of one part: P.V, a maximum and a sum for each head."""
-    return heads_of_slice(call.head_dim, call.ratio) * (call.head_dim + 2)
+    """Scratch of one part: P.V, a maximum and a sum for each head, in whole vectors of four."""
+    return ceil(heads_of_slice(call.head_dim, call.ratio) * (call.head_dim + 2) / 4) * 4
 
 
 def splits(call: AttentionCall, board: Shape) -> int:
@@ -75,14 +77,20 @@ def splits(call: AttentionCall, board: Shape) -> int:
     tiles and its start. It knows an upper bound of the keys: the block table's width.
     """
     units = max(1, call.total_q * call.num_kv_heads * slices(call.head_dim, call.ratio))
-    resident = RESIDENT_MMA[call.head_dim] if takes_matrix_units(call, board.arch) else RESIDENT_ROWS
+    mma = takes_matrix_units(call, board.arch)
+    resident = RESIDENT_MMA[call.head_dim] if mma else RESIDENT_ROWS
+    batch = MERGE_BATCH_MMA if mma else MERGE_BATCH_ROWS
     places = board.compute_units * resident
     tiles = max(1, ceil(call.block_table.shape[1] * call.block_size / TILE))
     least = waves(call, board.arch)  # tiles of a part that keep its waves busy
 
-    def cost(parts: int) -> float:
-        each = max(ceil(tiles / parts), least)
-        return ceil(units * parts / places) * (each + START_TILES)
+    values = heads_of_slice(call.head_dim, call.ratio) * call.head_dim
+    merge_rounds = ceil(values / (4 * least * 32))  # four values a lane
+
+    def cost(parts: int) -> int:
+        each = ceil(ceil(tiles / parts) / least) * least
+        merge = MERGE_TILES * ceil(parts / batch) * merge_rounds if parts > 1 else 0
+        return ceil(units * parts / places) * (each + START_TILES) + merge
 
     most = max(1, min(MAX_SPLITS, ceil(tiles / least)))
     return min(range(1, most + 1), key=lambda parts: (cost(parts), parts))
