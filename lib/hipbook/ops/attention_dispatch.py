@@ -9,6 +9,9 @@ The flag is read when an arm is chosen, never kept: an A/B inside one process co
 not one arm with itself. Upstream's default was off when the arm landed and became on for ROCm later;
 unset means the later default, unless `flag_default` says otherwise. Lengths are not looked at (on a
 GPU they are not on the host).
+
+On a GPU board `auto` takes split_kv wherever it serves: there the fastest arm is wanted, and times were
+measured that say which it is. The public rule is what `auto` means where counts are compared.
 """
 
 import os
@@ -46,12 +49,15 @@ def choose_arm(
     *,
     wave_size: int = 32,
     flag_default: bool = FLAG_DEFAULT_LATER,
+    gpu: bool = False,
 ) -> tuple[str, str]:
     """(arm, reason) that `arm="auto"` takes for `call`. `env` None means os.environ, read now.
 
     An arm the rule names but that cannot serve the call (a misaligned pointer) gives way to the
     next one: decode_gqa, decode, online. Raises `Refused` when none serves it (D above 512).
     """
+    if gpu and ARMS["split_kv"].supports(call, wave_size) is None:
+        return "split_kv", "the fastest arm on a GPU board"
     on, flag = flag_state(os.environ if env is None else env, flag_default)
     d, ratio = call.head_dim, call.ratio
     if d not in PUBLIC_HEAD_DIMS:
