@@ -1,0 +1,94 @@
+"""The quantizer under the check engine, for real; and that the engine sees a wrong byte."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from hipbook import boards
+from hipbook.checks.built_once import BuiltOnce
+from hipbook.checks.case import Status
+from hipbook.checks.quantize_q8k import KS, ROWS, QuantizeCase, QuantizeChecks, first_difference
+from hipbook.errors import BadArgument
+from hipbook.ops.quantize_q8k import ARMS, DTYPES
+from hipbook.oracle.quantize_q8k import edge_blocks, non_finite_blocks, reference
+
+CHECKS = QuantizeChecks()
+CASES = CHECKS.test_cases()
+
+
+@pytest.fixture(scope="module")
+def results():
+    board = BuiltOnce(boards.get(boards.DEFAULT))
+    return {case: CHECKS.evaluate(case, board, threads=1) for case in CASES}
+
+
+def test_every_arm_is_byte_exact(results, capsys):
+    blocks = {}
+    for case, result in results.items():
+        assert result.status is Status.CORRECT, (case.id, result.reason)
+        assert result.values_compared == case.rows * case.k // 256 * 292
+        assert case.arm == "auto" or result.arms_run == (case.arm,)
+        key = case.arm, case.family
+        blocks[key] = blocks.get(key, 0) + result.values_compared // 292
+    with capsys.disabled():
+        print(f"\nQ8_K blocks compared, all bytes equal: {blocks}")
+    assert min(blocks[arm, "random"] for arm in ARMS) >= 3 * 300
+
+
+def test_the_test_level_holds_what_it_promises():
+    for arm in ARMS:
+        shapes = {(c.x, c.k, c.rows) for c in CASES if (c.arm, c.family) == (arm, "random")}
+        assert shapes == {(x, k, rows) for x in DTYPES for k in KS for rows in ROWS}
+    for dtype in DTYPES.values():  # 64 blocks a case
+        assert max(len(list(edge_blocks(dtype))), len(list(non_finite_blocks(dtype)))) <= 64
+    assert len({case.id for case in CASES}) == len(CASES)
+    assert {c.layout for c in CASES if c.family == "edges"} == {"contiguous", "padded", "odd"}
+
+
+def test_ids_name_cases():
+    for case in CASES:
+        assert CHECKS.parse(case.id) == case
+    good = QuantizeCase("wave", "edges").id
+    wrong = (good + "x", "a/b", good + "/", good.replace("wave", "fast"), good.replace("k2048", "k2000"))
+    for bad in (*wrong, good.replace("bf16", "bf8"), good.replace("edges", "hedges")):
+        with pytest.raises(BadArgument):
+            CHECKS.parse(bad)
+
+
+def test_build_jobs_are_what_runs(results):
+    board = boards.get(boards.DEFAULT)
+    for case in CASES[:: len(CASES) // 12]:
+        (job,) = CHECKS.build_jobs(case)
+        assert results[case].code_objects == (board.build(*job).sha256,)
+
+
+@pytest.mark.parametrize("byte", [0, 3, 4, 259, 260, 291])
+def test_one_wrong_byte_is_incorrect_and_named(byte, monkeypatch):
+    from hipbook.checks import quantize_q8k as module
+
+    case = QuantizeCase("wave", "random", rows=2, k=512)
+
+    def spoiled(x, **options):
+        result = run(x, **options)
+        wrong = result.out.clone()
+        wrong[1, 1, byte] ^= 1
+        return replace(result, out=wrong)
+
+    run = module.quantize_q8k
+    monkeypatch.setattr(module, "quantize_q8k", spoiled)
+    result = CHECKS.evaluate(case, boards.get(boards.DEFAULT))
+    assert (result.status, result.ok) == (Status.INCORRECT, False)
+    field = "d" if byte < 4 else "qs" if byte < 260 else "bsums"
+    assert f"row 1 block 1 {field}" in result.reason
+
+
+def test_a_difference_of_shape_is_one():
+    wanted = reference(torch.ones(2, 512))
+    assert first_difference(wanted, wanted) == ""
+    assert "the oracle's" in first_difference(wanted[:1], wanted)
+
+
+def test_a_case_that_cannot_run_is_a_fault():
+    result = CHECKS.evaluate(QuantizeCase("wave", "nothing"), boards.get(boards.DEFAULT))
+    assert (result.status, result.ok) == (Status.FAULT, False)
