@@ -165,7 +165,7 @@ def test_ids_name_cases():
 
 
 def test_the_test_level_holds_what_it_promises():
-    cases = checks.select("test")
+    cases = checks.select("test", operation="paged_attention")
     at_bf16 = {(c.arm, c.family) for c in cases if (c.q, c.kv, c.out) == ("bf16",) * 3}
     assert at_bf16 >= {(arm, family) for arm in (*FACTORS["arm"], "auto") for family in FAMILIES}
     assert {c.ratio for c in cases if c.arm == "decode_gqa"} >= {1, 2, 3, 4, 5, 6, 7, 8, 16}
@@ -187,7 +187,7 @@ def test_select_narrows_and_multiplies():
 
 
 def test_the_whole_product_is_finite_and_stated():
-    full = checks.select("full")
+    full = checks.select("full", operation="paged_attention")
     assert len(full) == 23_895 * len(ARMS)
     assert len({job for case in full for job in PagedAttentionChecks().build_jobs(case)}) < 2000
 
