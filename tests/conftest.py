@@ -1,6 +1,7 @@
 """Fixtures several parts share."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import nbformat
@@ -21,11 +22,11 @@ run.fact("tiny", "double", 2 * size, "keys")
 print("double", 2 * size)"""
 
 
-@pytest.fixture
-def make_notebook(tmp_path: Path) -> Callable[..., Path]:
-    """Writes a notebook of code cells, given as sources or (source, tag); a tiny complete one by default."""
+@pytest.fixture(scope="session")
+def write_notebook() -> Callable[..., Path]:
+    """Writes FOLDER/NAME.ipynb of code cells, sources or (source, tag); by default a tiny complete one."""
 
-    def make(*cells: str | tuple[str, str], name: str = "tiny", folder: Path = tmp_path) -> Path:
+    def write(folder: Path, *cells: str | tuple[str, str], name: str = "tiny") -> Path:
         sources = cells or ((PARAMETERS.rstrip(), "parameters"), BEGIN, FACT, "run.write()")
         notebook = nbformat.v4.new_notebook(
             metadata={"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
@@ -35,14 +36,21 @@ def make_notebook(tmp_path: Path) -> Callable[..., Path]:
             cell = nbformat.v4.new_code_cell(source, metadata={"tags": tags} if tags else {})
             cell["id"] = f"cell-{i}"
             notebook.cells.append(cell)
+        folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{name}.ipynb"
         nbformat.write(notebook, path)
         return path
 
-    return make
+    return write
 
 
 @pytest.fixture
+def make_notebook(tmp_path: Path, write_notebook) -> Callable[..., Path]:
+    """`write_notebook` into this test's folder."""
+    return partial(write_notebook, tmp_path)
+
+
+@pytest.fixture(scope="session")
 def tiny_cells() -> dict[str, str]:
     """The sources of the tiny notebook, for tests that change one of them."""
     return {"parameters": PARAMETERS.rstrip(), "begin": BEGIN, "fact": FACT, "write": "run.write()"}

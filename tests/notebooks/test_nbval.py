@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,15 +15,14 @@ from hipbook.notebooks import format as gate
 from hipbook.notebooks.execute import committed_record, execute
 
 
-@pytest.fixture
-def checkout(tmp_path, monkeypatch, make_notebook, tiny_cells) -> Path:
-    """A small checkout of its own with one executed notebook: figures ignored, one cell for the toolchain."""
-    (tmp_path / "kernels").mkdir()
-    (tmp_path / "pyproject.toml").write_text("[project]\ndependencies = []\n")
-    (tmp_path / "notebooks").mkdir()
-    monkeypatch.setenv("HIPBOOK_ROOT", str(tmp_path))
-    cells = tiny_cells
-    path = make_notebook(
+@pytest.fixture(scope="module")
+def executed(write_notebook, tiny_cells, tmp_path_factory) -> Path:
+    """A small checkout with one executed notebook: figures ignored, one cell for the toolchain."""
+    root, cells = tmp_path_factory.mktemp("executed") / "checkout", tiny_cells
+    (root / "kernels").mkdir(parents=True)
+    (root / "pyproject.toml").write_text("[project]\ndependencies = []\n")
+    path = write_notebook(
+        root / "notebooks",
         (cells["parameters"], "parameters"),
         cells["begin"],
         cells["fact"],
@@ -30,15 +30,25 @@ def checkout(tmp_path, monkeypatch, make_notebook, tiny_cells) -> Path:
         ("vgprs = 24\nprint(vgprs)", "toolchain"),
         "print('vgprs', vgprs > 0)",
         "run.write()",
-        folder=tmp_path / "notebooks",
     )
     notebook = gate.read(path)
     notebook.cells.insert(0, nbformat.v4.new_markdown_cell("# Tiny", id="title"))
     path.write_bytes(gate.dumps(notebook))
-    outcome, changed = execute(path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HIPBOOK_ROOT", str(root))
+        outcome, changed = execute(path)
     assert outcome.passed, outcome.why
     assert changed
-    return path
+    return root
+
+
+@pytest.fixture
+def checkout(executed, tmp_path, monkeypatch) -> Path:
+    """The notebook in a copy of that checkout, which the test may spoil."""
+    root = tmp_path / "checkout"
+    shutil.copytree(executed, root)
+    monkeypatch.setenv("HIPBOOK_ROOT", str(root))
+    return root / "notebooks" / "tiny.ipynb"
 
 
 def nbval(path: Path) -> subprocess.CompletedProcess:

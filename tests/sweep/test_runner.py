@@ -62,39 +62,44 @@ def test_passed(provoke):
     )
 
 
-@pytest.mark.parametrize(
-    ("cell", "status", "why"),
-    [
-        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", Status.DEAD_KERNEL, "the kernel died"),
-        ("import ctypes; ctypes.string_at(0)", Status.DEAD_KERNEL, "the kernel died"),
-        ("1 / 0", Status.RUNTIME_ERROR, "ZeroDivisionError: division by zero"),
-        ("import sys; sys.exit(0)", Status.RUNTIME_ERROR, "no record"),
-        ("raise KeyboardInterrupt", Status.CANCELLED, "KeyboardInterrupt"),
-        (
-            "from hipbook.errors import BuildError\nraise BuildError('no compiler')",
-            Status.COMPILE_ERROR,
-            "no compiler",
-        ),
-        (
-            "from hipbook.errors import BoardUnavailable\nraise BoardUnavailable('no board')",
-            Status.BOARD_UNAVAILABLE,
-            "no board",
-        ),
-        (
-            "from hipbook.notebooks import BoardMismatch\nraise BoardMismatch('other')",
-            Status.BOARD_MISMATCH,
-            "other",
-        ),
-        ("run.verdict('a', 'INCORRECT', '1 of 9 failed')", Status.INCORRECT, "1 of 9 failed"),
-        ("run.name = 'other'", Status.RUNTIME_ERROR, "no record"),
-        ("run.parameters['size'] = 9", Status.RUNTIME_ERROR, "no record"),
-    ],
-)
-def test_outcomes(provoke, cell, status, why):
-    outcome = provoke(cell)
-    assert outcome.status is status
-    assert why in outcome.why
-    assert not outcome.passed
+RAISE = "from hipbook.errors import {0}\nraise {0}({1!r})"
+# a cell before the record is written -> the outcome and words of its reason
+OUTCOMES = {
+    "import os, signal; os.kill(os.getpid(), signal.SIGKILL)": (Status.DEAD_KERNEL, "the kernel died"),
+    "import ctypes; ctypes.string_at(0)": (Status.DEAD_KERNEL, "the kernel died"),
+    "1 / 0": (Status.RUNTIME_ERROR, "ZeroDivisionError: division by zero"),
+    "import sys; sys.exit(0)": (Status.RUNTIME_ERROR, "no record"),
+    "raise KeyboardInterrupt": (Status.CANCELLED, "KeyboardInterrupt"),
+    RAISE.format("BuildError", "no compiler"): (Status.COMPILE_ERROR, "no compiler"),
+    RAISE.format("BoardUnavailable", "no board"): (Status.BOARD_UNAVAILABLE, "no board"),
+    "run.verdict('a', 'INCORRECT', '1 of 9 failed')": (Status.INCORRECT, "1 of 9 failed"),
+    "run.name = 'other'": (Status.RUNTIME_ERROR, "no record"),
+    "run.parameters['size'] = 9": (Status.RUNTIME_ERROR, "no record"),
+    "import time; time.sleep(60)": (Status.CELL_TIMEOUT, "timed out"),
+}
+
+
+@pytest.fixture(scope="module")
+def outcomes(write_notebook, tiny_cells, tmp_path_factory) -> dict[str, runner.Outcome]:
+    """All of OUTCOMES provoked in one batch, two at once."""
+    folder, cells = tmp_path_factory.mktemp("outcomes"), tiny_cells
+    parameters = (cells["parameters"], "parameters")
+    notebooks = [
+        write_notebook(folder / str(number), parameters, cells["begin"], cells["fact"], cell, cells["write"])
+        for number, cell in enumerate(OUTCOMES)
+    ]
+    told = run_all(notebooks, folder_of=lambda n: n.parent / "run", at_once=2, cell_timeout_s=10)
+    return dict(zip(OUTCOMES, told, strict=True))
+
+
+@pytest.mark.parametrize("cell", OUTCOMES)
+def test_outcomes(outcomes, cell):
+    status, why = OUTCOMES[cell]
+    assert outcomes[cell].status is status
+    assert why in outcomes[cell].why
+    assert not outcomes[cell].passed
+    assert json.loads((outcomes[cell].folder / "outcome.json").read_text())["status"] == status
+    assert left_over(outcomes[cell].folder) == []
 
 
 def test_the_kernel_is_reached_over_sockets_of_the_run(provoke, tmp_path):
@@ -114,12 +119,6 @@ def test_incorrect_keeps_its_record_without_times(provoke):
     record = records.read(outcome.record)
     assert record.status is Status.INCORRECT
     assert [f.quantity for f in record.facts] == ["double"]
-
-
-def test_cell_timeout(provoke):
-    outcome = provoke("import time; time.sleep(60)", cell_timeout_s=2)
-    assert outcome.status is Status.CELL_TIMEOUT
-    assert outcome.wall_s < 30
 
 
 HANG = """\
@@ -250,12 +249,7 @@ def test_ctrl_c_leaves_a_cancelled_outcome_and_no_process(make_notebook, tiny_ce
     assert left_over(tmp_path / "run") == []
 
 
-def test_several_at_once_in_order(make_notebook, tmp_path):
-    notebooks = [make_notebook(name=name) for name in ("tiny", "other")]  # `other` calls itself tiny
-    ended = []
-    outcomes = run_all(
-        notebooks, folder_of=lambda n: tmp_path / f"run-{n.stem}", at_once=2, ended=lambda o: ended.append(o)
-    )
-    assert [o.notebook for o in outcomes] == ["tiny", "other"]
-    assert [o.status for o in outcomes] == [Status.PASSED, Status.RUNTIME_ERROR]
-    assert sorted(o.notebook for o in ended) == ["other", "tiny"]
+def test_several_at_once_in_order(outcomes):
+    assert [outcome.folder.parent.name for outcome in outcomes.values()] == [
+        str(n) for n in range(len(OUTCOMES))
+    ]
