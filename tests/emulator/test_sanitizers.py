@@ -264,3 +264,13 @@ def test_the_lowest_workgroups_fault_is_reported_whatever_the_threads(launch):
         texts.add(str(caught.value))
     assert len(texts) == 1
     assert re.search(r"workgroup \(21, 0, 0\), wave 0, lane 28", texts.pop())
+
+
+def test_of_several_faults_the_lowest_workgroups_is_reported(launch):
+    """Every workgroup spends its budget, several at a time."""
+    for _ in range(5):
+        with pytest.raises(KernelFault, match=r"(?s)endless.*workgroup \(0, 0, 0\)"):
+            launch(
+                "spin", (8, 1, 1), (32, 1, 1), i32(1), (i32(1), "w"),
+                threads=4, max_wave_instructions=2_000_000,
+            )  # fmt: skip
