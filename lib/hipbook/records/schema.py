@@ -33,7 +33,7 @@ _TIME_UNIT = re.compile(r"(^|/\s*|\bper\s+)(s|ms|us|ns|min|h|seconds?)\b")
 
 
 class Status(StrEnum):
-    """How a run ended. Notebooks write PASSED or INCORRECT; the runner finds the others (docs/notebooks.md)."""
+    """How a run ended. Notebooks write PASSED or INCORRECT, the runner the others (docs/notebooks.md)."""
 
     PASSED = "PASSED"
     INCORRECT = "INCORRECT"
