@@ -37,17 +37,8 @@ constexpr bool TILE_IN_BLOCK = HIPBOOK_BLOCK_16;
 // Floats: P.V, then a maximum and a sum for each head; rounded up to keep parts aligned to 16 bytes.
 constexpr int PART = (HEADS * (D + 2) + 3) / 4 * 4;
 
-// Matrix units take 16-bit operands of one type: K and V as they are; q as it is, or f16 for a bf16 cache
-// as the sum of two bf16 (11 bits fit in 8 + 8).
-#if HIPBOOK_NVIDIA
-template <class A, class B>
-constexpr bool SAME = false;
-template <class A>
-constexpr bool SAME<A, A> = true;
-constexpr bool MMA = sizeof(KV) == 2 && D <= 256 && (SAME<Q, KV> || (SAME<Q, f16> && SAME<KV, bf16>));
-#else
-constexpr bool MMA = false;
-#endif
+// Matrix units serve 16-bit caches (split_kv_mma.h), whatever the queries' type.
+constexpr bool MMA = HIPBOOK_NVIDIA && sizeof(KV) == 2 && D <= 256;
 constexpr int WAVES = MMA && D == 128 && HEADS <= 8 ? 6 : 4;
 constexpr int THREADS = WAVES * WAVE;
 // Workgroups that a compute unit should hold: caps the registers. A row of D = 64 is half the bytes, so it

@@ -46,7 +46,7 @@ struct LaneRow {
   __device__ __forceinline__ void take(const KV* row, int lane) {
 #pragma unroll
     for (int i = 0; i < LOADS; ++i) {
-      load[i].load_once(row + (i * LANES + lane) * LOAD);
+      load[i].load(row + (i * LANES + lane) * LOAD);
     }
   }
   __device__ __forceinline__ float at(int e) const { return load[e / LOAD].at(e % LOAD); }

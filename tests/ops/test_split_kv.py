@@ -1,6 +1,7 @@
 """split_kv on the host: how many parts, with what scratch; and on the board: traffic, parts, tickets."""
 
 import re
+from dataclasses import replace
 
 import pytest
 import torch
@@ -66,6 +67,24 @@ def test_constants_are_the_kernels():
     assert int(constants["TILE"]) == split_kv.TILE
     assert int(constants["MAX_SPLITS"]) == split_kv.MAX_SPLITS
     assert f"SLICES = (RATIO * D + {split_kv.SLICE_VALUES - 1}) / {split_kv.SLICE_VALUES};" in text
+
+
+def test_only_what_no_cache_holds_is_read_as_a_stream():
+    """Decided by shapes; 16 x 1024 keys of Qwen3-0.6B are 64 MiB."""
+    assert split_kv.macros(decode(8, 1024)) == ("-DHIPBOOK_BLOCK_16=1",)
+    assert split_kv.macros(decode(16, 1024)) == ("-DHIPBOOK_BLOCK_16=1", "-DHIPBOOK_STREAM=1")
+
+
+@pytest.mark.parametrize(
+    ("q", "kv", "d", "arch", "wanted"),
+    [("bfloat16", "bfloat16", 128, "sm_90", 6), ("float32", "float16", 128, "sm_90", 6),
+     ("bfloat16", "bfloat16", 64, "sm_90", 4), ("float32", "float32", 128, "sm_90", 4),
+     ("bfloat16", "bfloat16", 512, "sm_90", 4), ("bfloat16", "bfloat16", 128, "gfx1200", 4)],
+)  # fmt: skip
+def test_waves_of_a_workgroup_follow_the_path_the_kernel_takes(q, kv, d, arch, wanted):
+    call = decode(1, 64, d=d)
+    q_, k_ = call.q.to(getattr(torch, q)), call.k_cache.to(getattr(torch, kv))
+    assert split_kv.waves(replace(call, q=q_, k_cache=k_, v_cache=k_), arch) == wanted
 
 
 def long_call(keys: int = 700, **shape):

@@ -214,7 +214,7 @@ ARMS: Mapping[str, Arm] = {
             by_ratio=True,
             vectors=True,
             vector_bytes=16,
-            macros=lambda call: (f"-DHIPBOOK_BLOCK_16={int(call.block_size % split_kv.TILE == 0)}",),
+            macros=split_kv.macros,
             by_board=lambda call, shape, wave: _split_kv_geometry(call, wave, shape),
             scratch=lambda call, geometry, fresh: split_kv.scratch_args(
                 call, geometry.grid[2] // split_kv.slices(call.head_dim, call.ratio), fresh=fresh

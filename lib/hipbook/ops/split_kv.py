@@ -28,6 +28,9 @@ RESIDENT_ROWS = 4
 START_TILES = 6
 MERGE_TILES = 4
 MERGE_BATCH_MMA, MERGE_BATCH_ROWS = 16, 8
+# K and V at least this large are read as a stream (HIPBOOK_STREAM in split_kv_mma.h): more than the last
+# cache of any board here holds.
+STREAM_BYTES = 64 << 20
 DEFAULT_COMPUTE_UNITS = 32  # of a board that does not say: a gfx1200
 
 
@@ -54,15 +57,21 @@ def heads_of_slice(head_dim: int, ratio: int) -> int:
 
 def takes_matrix_units(call: AttentionCall, arch: str) -> bool:
     """Whether the kernel built for `arch` computes this call with NVIDIA's matrix units."""
-    q, kv, _ = call.dtypes
-    same = q == kv or (q == torch.float16 and kv == torch.bfloat16)
-    return arch.startswith("sm_") and kv != torch.float32 and same and call.head_dim <= 256
+    return arch.startswith("sm_") and call.k_cache.element_size() == 2 and call.head_dim <= 256
 
 
 def waves(call: AttentionCall, arch: str) -> int:
     """Waves of a workgroup."""
     small = call.head_dim == 128 and heads_of_slice(call.head_dim, call.ratio) <= 8
     return 6 if takes_matrix_units(call, arch) and small else 4
+
+
+def macros(call: AttentionCall) -> tuple[str, ...]:
+    """Build macros beside those of every arm."""
+    in_block = f"-DHIPBOOK_BLOCK_16={int(call.block_size % TILE == 0)}"
+    keys = call.block_table.numel() * call.block_size  # at most
+    most_bytes = 2 * keys * call.num_kv_heads * call.head_dim * call.k_cache.element_size()
+    return (in_block, "-DHIPBOOK_STREAM=1") if most_bytes >= STREAM_BYTES else (in_block,)
 
 
 def part_floats(call: AttentionCall) -> int:
