@@ -2,7 +2,7 @@
 
 One layer of a Qwen3-0.6B decode step at 1024 keys, eight sequences, one thread: wave instructions a second,
 counting always on, with the sanitizers off and on. The best of several runs, since other work on the machine
-can only slow it down. The targets are the issue's: at least 10 and 2 million a core.
+can only slow it down. The targets: at least 10 and 2 million a core.
 """
 
 import argparse

@@ -256,7 +256,7 @@ def announcement(report: dict, size_of) -> str:
         + ": "
         + ", ".join(f"{name} ({size / 1e9:.2f} GB)" for size, name in largest if size)
         + (", ..." if len(sizes) > len(largest) else "")
-        + "\n  a CPU build of torch is enough for the emulated board and much smaller; see README, torch"
+        + "\n  a CPU build of torch is enough for the emulated board and much smaller; see the README, Torch"
     )
 
 

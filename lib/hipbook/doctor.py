@@ -116,8 +116,12 @@ def _boards() -> Iterator[Finding]:
     """Every board the inventory knows; the default one must execute a kernel with exact answers."""
     from hipbook import boards
 
-    default = os.environ.get("HIPBOOK_BOARD", boards.DEFAULT)
-    for board in boards.inventory():
+    default = boards.default_name()
+    known = boards.inventory()
+    if default not in {board.name for board in known}:
+        fix = f"HIPBOOK_BOARD names one of {', '.join(board.name for board in known)}, or is unset"
+        yield Finding(f"board {default}", False, "HIPBOOK_BOARD names no board", fix)
+    for board in known:
         if board.name == default:
             yield _probe(f"board {board.name}", lambda name=board.name: _selfcheck(name), "")
         else:

@@ -130,7 +130,7 @@ def test_the_compiler_is_quoted(monkeypatch):
 
 def test_an_unknown_model_is_named():
     with pytest.raises(BadArgument, match="Qwen9"):
-        profile.model_call("Qwen9", [4])
+        profile.sweep("Qwen9", ["decode"], [4], boards.get("gfx1200-emu"))
 
 
 def test_simulated_worlds_earn_their_words():

@@ -37,7 +37,7 @@ class World:
     drift: float = 0.0  # straight change over the session
     mode_gap: float = 0.0  # distance of two clock levels
     mode_per: str = "run"  # whether the level is drawn for each "run" or "iteration"
-    covers: bool = False  # the issue asks for 93 .. 97 % coverage here
+    covers: bool = False  # 95 % intervals must cover 93 .. 97 % here
 
 
 WORLDS = (

@@ -13,7 +13,7 @@ kv head h / (Hq / Hkv); key j is slot j % block_size of block block_table[r][j /
 score = scale <q, k>, then cap tanh(score / cap); out = softmax(score) V, accumulated in f32 and
 rounded once (to nearest, ties to even). A row without keys is zeros; a token that no request owns
 (padding past query_start_loc[-1]) is not written; slots at or past seq_len and unused blocks may
-hold anything..
+hold anything. docs/contracts.md says what is decided and why.
 
 The arms are in `attention_arms`, the rule of `arm="auto"` in `attention_dispatch`, what is refused
 in `attention_validate`.

@@ -1,7 +1,7 @@
 """What an arm must load and synchronise, from shapes alone: the expectation a counter is held to.
 
 Nothing here looks at a kernel, a launch geometry or a counter. Sizes are exact: bytes the kernel asks
-for (no cache), barriers a wave passes, lanes that load at all..
+for (no cache), barriers a wave passes, lanes that load at all. The formulas: docs/contracts.md.
 """
 
 from collections.abc import Sequence

@@ -116,16 +116,6 @@ def mix(rows: Sequence[Row], classes: Sequence[str], *, unit: str, title: str, l
     return figure
 
 
-def reported_bars(rows: Sequence[Row], *, title: str, unit: str) -> Figure:
-    """Figures from a public report, drawn apart from ours and said to be so in the axis label."""
-    frame = _frame(rows, ["arm", "value"])
-    figure, ax = plt.subplots(figsize=(7.2, 0.9 + 0.5 * len(frame)))
-    _bars(ax, list(frame["arm"]), list(frame["value"].astype(float)))
-    ax.set_xlabel(f"{unit} (reported, not measured here)")
-    ax.set_title(title)
-    return figure
-
-
 def registers(rows: Sequence[Row], *, title: str) -> Figure:
     """VGPRs of each arm over the head size, from rows of `measure.builds.facts` of one architecture."""
     frame = _frame(rows, ["arm", "D", "VGPRs"])

@@ -14,7 +14,7 @@ from hipbook.ops.attention_arms import ARMS
 from hipbook.ops.paged_attention import AttentionCall, AttentionResult, run_call
 from hipbook.oracle import traffic
 from hipbook.oracle.compare import Comparison, compare
-from hipbook.oracle.paged_attention import NMSE_GATE, Reference, reference
+from hipbook.oracle.paged_attention import Reference, reference
 from hipbook.oracle.traffic import Traffic
 
 
@@ -102,8 +102,8 @@ def barriers_per_key(
 ) -> int:
     """The slope: barriers a wave passes at keys + 1 less those at keys, both runs held to the oracle.
 
-    `make_call(n)` is a call of one token that sees n keys. Raises KernelFault-free results only: an
-    INCORRECT run has no slope and is a BadArgument.
+    `make_call(n)` is a call of one token that sees n keys. A run that the oracle calls INCORRECT has no
+    slope: it is a BadArgument.
     """
     per_wave = []
     for n in (keys, keys + 1):
@@ -115,17 +115,3 @@ def barriers_per_key(
             raise BadArgument("arm", arm, "its waves do not all pass the same number of barriers")
         per_wave.append(totals["BARRIERS"] // totals["SQ_WAVES"])
     return per_wave[1] - per_wave[0]
-
-
-def row(run: ArmRun) -> dict[str, object]:
-    """What the main tables say of an arm; instruction counts belong to a cell of their own."""
-    return {
-        "arm": run.arm,
-        "reached": str(run.reach.word),
-        "result": str(run.correctness.word),
-        "values": run.comparison.values_compared,
-        "NMSE within gate": run.comparison.worst_row_nmse <= NMSE_GATE,
-        "live lanes": f"{run.live_lanes} of {run.lanes}",
-        "K+V bytes": run.kv_bytes,
-        "of the floor": run.kv_bytes / run.expected.floor_bytes,
-    }

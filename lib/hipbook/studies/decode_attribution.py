@@ -275,11 +275,8 @@ def amdahl_rows(found: Difference, kernels: Sequence[str]) -> list[Row]:
 
 
 def other_folder(given: str) -> Path | None:
-    """A folder with real traces to look at beside the pair: `given`, or the handed llama.cpp files."""
-    if given:
-        return Path(given)
-    handed = paths.root().parent / "shared" / "traces" / "gfx1151-csv"
-    return handed if handed.is_dir() else None
+    """A folder with real traces to look at beside the pair; None when none was named."""
+    return Path(given) if given else None
 
 
 def looked_at(folder: Path) -> list[str]:

@@ -6,14 +6,12 @@ from hipbook.boards.base import Board
 from hipbook.measure import counts
 from hipbook.notebooks.investigation import Investigation
 from hipbook.ops.attention_arms import ARMS
-from hipbook.ops.attention_call import DTYPES, AttentionCall
 from hipbook.ops.models import Model
 from hipbook.oracle import traffic
-from hipbook.oracle.decode_step import decode_call
 from hipbook.oracle.paged_attention import NMSE_GATE
 from hipbook.records import reported as reports
 from hipbook.studies.arms import ArmRun, barriers_per_key, run_arms
-from hipbook.studies.profile import CLASSES, classes, keys_of, subject
+from hipbook.studies.profile import CLASSES, classes, keys_of, step_call, subject
 
 __all__ = ["CLASSES"]
 
@@ -35,19 +33,11 @@ def reported() -> list[dict[str, object]]:
     return [{**vars(row)} for row in sorted(rows, key=lambda row: row.quantity, reverse=True)]
 
 
-def step_call(shape: Model, keys: int, *, dtype: str, seed: int) -> AttentionCall:
-    """One token of one sequence of `keys` keys in one layer of the model."""
-    return decode_call(
-        [keys], num_q_heads=shape.heads()[0], num_kv_heads=shape.heads()[1],
-        head_dim=shape.head_dim, dtype=DTYPES[dtype], seed=seed,
-    )  # fmt: skip
-
-
 def expectation(
     shape: Model, arms: Sequence[str], keys: int, dtype: str, wave_size: int
 ) -> list[dict[str, object]]:
     """What shapes alone foretell of one layer at `keys` keys."""
-    call = step_call(shape, keys, dtype=dtype, seed=0)
+    call = step_call(shape, [keys], dtype=dtype, seed=0)
     rows = []
     for arm in arms:
         foretold = traffic.expected(arm, call, wave_size=wave_size)
@@ -68,7 +58,7 @@ def decode_steps(
     shape: Model, arms: Sequence[str], contexts: Sequence[int], board: Board, *, dtype: str, seed: int
 ) -> dict[str, list[ArmRun]]:
     """Every arm on every decode step, each output held to the oracle."""
-    steps = [run_arms(step_call(shape, n, dtype=dtype, seed=seed), arms, board) for n in contexts]
+    steps = [run_arms(step_call(shape, [n], dtype=dtype, seed=seed), arms, board) for n in contexts]
     return {arm: [runs[i] for runs in steps] for i, arm in enumerate(arms)}
 
 
@@ -136,8 +126,8 @@ def slopes(
     """Barriers per key between `keys` and keys + 1, beside what was foretold."""
     rows = []
     for arm in arms:
-        counted = barriers_per_key(arm, board, keys, lambda n: step_call(shape, n, dtype=dtype, seed=seed))
-        foretold = traffic.expected(arm, step_call(shape, keys, dtype=dtype, seed=seed)).barriers_per_key
+        counted = barriers_per_key(arm, board, keys, lambda n: step_call(shape, [n], dtype=dtype, seed=seed))
+        foretold = traffic.expected(arm, step_call(shape, [keys], dtype=dtype, seed=seed)).barriers_per_key
         rows.append(
             {
                 "arm": arm,

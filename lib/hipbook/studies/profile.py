@@ -7,6 +7,7 @@ from hipbook.measure import counts
 from hipbook.measure.counts import CountVerdict
 from hipbook.ops import models
 from hipbook.ops.attention_call import DTYPES, AttentionCall
+from hipbook.ops.models import Model
 from hipbook.oracle.decode_step import decode_call
 from hipbook.studies.arms import ArmRun, run_arms
 
@@ -23,20 +24,24 @@ CLASS_COUNTERS = {
 CLASSES = tuple(CLASS_COUNTERS)
 
 
-def model_call(model: str, seq_lens: Sequence[int], *, dtype: str = "bf16", seed: int = 0) -> AttentionCall:
-    """One decode step of one layer of `model` (a name of data/models)."""
-    q_heads, kv_heads = models.get(model).heads()
+def step_call(shape: Model, seq_lens: Sequence[int], *, dtype: str = "bf16", seed: int = 0) -> AttentionCall:
+    """One decode step of one layer of a model."""
+    q_heads, kv_heads = shape.heads()
     return decode_call(
-        seq_lens, num_q_heads=q_heads, num_kv_heads=kv_heads,
-        head_dim=models.get(model).head_dim, dtype=DTYPES[dtype], seed=seed,
-    )  # fmt: skip
+        seq_lens,
+        num_q_heads=q_heads,
+        num_kv_heads=kv_heads,
+        head_dim=shape.head_dim,
+        dtype=DTYPES[dtype],
+        seed=seed,
+    )
 
 
 def sweep(
     model: str, arms: Sequence[str], keys: Sequence[int], board: Board, *, dtype: str = "bf16", seed: int = 0
 ) -> list[ArmRun]:
     """Every arm at every context length, arm by arm."""
-    by_keys = [run_arms(model_call(model, [n], dtype=dtype, seed=seed), arms, board) for n in keys]
+    by_keys = [run_arms(step_call(models.get(model), [n], dtype=dtype, seed=seed), arms, board) for n in keys]
     return [runs[i] for i in range(len(arms)) for runs in by_keys]
 
 
@@ -89,7 +94,7 @@ def pairs(
     model: str, base: str, new: str, keys: Sequence[int], board: Board, *, seed: int = 0
 ) -> list[tuple[ArmRun, ArmRun]]:
     """Both arms on the same call, at each context length."""
-    return [tuple(run_arms(model_call(model, [n], seed=seed), [base, new], board)) for n in keys]
+    return [tuple(run_arms(step_call(models.get(model), [n], seed=seed), [base, new], board)) for n in keys]
 
 
 def compare_counts(before: ArmRun, after: ArmRun) -> dict[str, list[CountVerdict]]:
