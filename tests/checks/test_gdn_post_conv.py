@@ -1,0 +1,93 @@
+"""GDN post-conv under the check engine, for real; and that the engine sees a wrong value."""
+
+from dataclasses import replace
+
+import pytest
+
+from hipbook import boards
+from hipbook.checks.built_once import BuiltOnce
+from hipbook.checks.case import Status
+from hipbook.checks.gdn_post_conv import SIZES, PostConvCase, PostConvChecks
+from hipbook.errors import BadArgument
+from hipbook.ops.gdn_post_conv import ARMS, DTYPES
+from hipbook.oracle.gdn_post_conv import FAMILIES, LAYOUTS
+
+CHECKS = PostConvChecks()
+CASES = CHECKS.test_cases()
+
+
+@pytest.fixture(scope="module")
+def results():
+    board = BuiltOnce(boards.get(boards.DEFAULT))
+    return {case: CHECKS.evaluate(case, board, threads=1) for case in CASES}
+
+
+def test_every_arm_is_within_the_bounds(results, capsys):
+    for case, result in results.items():
+        assert result.status is Status.CORRECT, (case.id, result.reason)
+        hk, dk, hv, dv = SIZES[case.size]
+        assert result.values_compared == case.tokens * (2 * hk * dk + hv * dv + 2 * hv)
+        assert result.exact_compared >= case.tokens * hv * dv
+        assert case.arm == "auto" or result.arms_run == (case.arm,)
+    worst = {arm: max(r.max_error_over_bound for r in results.values() if r.arm == arm) for arm in ARMS}
+    with capsys.disabled():
+        print(f"\nGDN post-conv, worst error over bound: {worst}")
+    assert all(0.2 < value <= 1 for value in worst.values())
+
+
+def test_the_test_level_holds_what_it_promises():
+    for arm in ARMS:
+        mine = [case for case in CASES if case.arm == arm]
+        assert {(c.dtype, c.size, c.tokens) for c in mine} >= {
+            (d, s, t) for d in DTYPES for s in SIZES for t in (1, 3)
+        }
+        assert {(c.family, c.dtype, c.layout) for c in mine} >= {
+            (f, d, layout) for f in FAMILIES for d in DTYPES for layout in LAYOUTS
+        }
+        assert {c.dtype for c in mine if c.tokens == 4096} == set(DTYPES)
+    assert any(dk != dv for _, dk, _, dv in SIZES.values())
+    assert len({case.id for case in CASES}) == len(CASES)
+
+
+def test_ids_name_cases():
+    for case in CASES:
+        assert CHECKS.parse(case.id) == case
+    good = PostConvCase("wave", "gates").id
+    wrong = (good + "x", "a/b", good + "/", good.replace("wave", "fast"), good.replace("uneven", "even"))
+    for bad in (
+        *wrong,
+        good.replace("bf16", "f16"),
+        good.replace("t1", "t0"),
+        good.replace("gates", "doors"),
+    ):
+        with pytest.raises(BadArgument):
+            CHECKS.parse(bad)
+
+
+def test_build_jobs_are_what_runs(results):
+    board = boards.get(boards.DEFAULT)
+    for case in CASES[::5]:
+        (job,) = CHECKS.build_jobs(case)
+        assert results[case].code_objects == (board.build(*job).sha256,)
+
+
+@pytest.mark.parametrize("name", ["q", "k", "v", "g", "beta"])
+def test_one_wrong_value_is_incorrect_and_named(name, monkeypatch):
+    from hipbook.checks import gdn_post_conv as module
+
+    run = module.run_call
+
+    def spoiled(call, **options):
+        result = run(call, **options)
+        getattr(result.outputs, name).view(-1)[-1] *= 1.02
+        return replace(result)
+
+    monkeypatch.setattr(module, "run_call", spoiled)
+    result = CHECKS.evaluate(PostConvCase("wave", "random", tokens=3), boards.get(boards.DEFAULT))
+    assert (result.status, result.ok) == (Status.INCORRECT, False)
+    assert result.reason.startswith(f"{name}[2, ")
+
+
+def test_a_case_that_cannot_run_is_a_fault():
+    result = CHECKS.evaluate(PostConvCase("wave", "random", size="none"), boards.get(boards.DEFAULT))
+    assert (result.status, result.ok) == (Status.FAULT, False)
