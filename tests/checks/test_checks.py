@@ -237,12 +237,37 @@ def test_the_full_record_is_written_and_read(tmp_path):
     path = checks.write_full_record(record, tmp_path / "deep" / "full.json")
     again = checks.read_full_record(path)
     assert again == json.loads(json.dumps(record))
-    assert again["passed"] is False
-    assert again["totals"]["values_compared"] == sum(r.values_compared for r in results)
-    assert len(again["failed"]) == 3
-    assert again["arms"]["paged_attention/decode"]["launches_refused"] == {"head_dim": 4}
+    mine = again["operations"]["paged_attention"]
+    assert mine["passed"] is False
+    assert mine["values_compared"] == sum(r.values_compared for r in results)
+    assert len(mine["failed"]) == 3
+    assert mine["arms"]["decode"]["launches_refused"] == {"head_dim": 4}
     with pytest.raises(HipbookError, match="hipbook check --full"):
         checks.read_full_record(tmp_path / "none.json")
+
+
+def test_a_run_of_one_operation_keeps_the_records_of_others(tmp_path):
+    path = tmp_path / "full.json"
+    other = {"schema": 2, "operations": {"other": {"passed": True}}}
+    path.write_text(json.dumps(other))
+    record = checks.full_record([run(SMALL[0])], FakeBoard(), "fake 1.0", 1.0)
+    checks.write_full_record(record, path)
+    assert set(checks.read_full_record(path)["operations"]) == {"other", "paged_attention"}
+    path.write_text(json.dumps({**other, "schema": 1}))
+    with pytest.raises(HipbookError, match="schema 1"):
+        checks.write_full_record(record, path)
+
+
+def test_a_record_of_other_binaries_is_stale():
+    record = checks.full_record(checks.run_checks(SMALL, FakeBoard()), FakeBoard(), "fake 1.0", 1.0)
+    assert checks.stale_arms(record, FakeBoard()) == []
+
+    class Rebuilt(FakeBoard):
+        def build(self, source, flags=()):
+            code = super().build(source, flags)
+            return replace(code, sha256="f" * 64) if any("ARM_DECODE=" in flag for flag in flags) else code
+
+    assert checks.stale_arms(record, Rebuilt()) == ["paged_attention/decode"]
 
 
 def test_progress_is_told():

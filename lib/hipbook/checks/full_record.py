@@ -1,7 +1,8 @@
 """The last result of the whole product, kept in the tree: data/checks/full.json.
 
-It says when, on which board, on which sources and binaries, how many cases and values, and every
-case that failed. Times are of the run, never of a kernel.
+For each operation it says when, on which board, of which sources and binaries, how many cases and
+values, and every case that failed. Times are of the run, never of a kernel. Operations are replaced one
+by one: a run of one of them leaves the others' records as they are.
 """
 
 import hashlib
@@ -13,36 +14,46 @@ from pathlib import Path
 
 from hipbook import __version__, paths
 from hipbook.boards.base import Board
-from hipbook.checks.case import CheckResult
-from hipbook.checks.runner import OPERATIONS, summarise
+from hipbook.checks.case import CheckResult, Operation
+from hipbook.checks.runner import build_all, find_operation, summarise
 from hipbook.errors import HipbookError
 
-SCHEMA = 1
+SCHEMA = 2
 KEPT_FAILURES = 200
+PROBES = 12  # code objects an arm that tell whether a record is of the present binaries
 
 
 def full_record(results: Sequence[CheckResult], board: Board, compiler: str, seconds: float) -> dict:
-    """A dictionary of plain values, in a fixed order."""
-    total = summarise(results)
-    by_arm: dict[str, list[CheckResult]] = defaultdict(list)
+    """{"schema", "operations": {name: record}} of plain values in a fixed order."""
+    by_operation: dict[str, list[CheckResult]] = defaultdict(list)
     for result in results:
-        by_arm[f"{result.operation}/{result.arm}"].append(result)
-    objects = sorted({sha for result in results for sha in result.code_objects})
-    return {
-        "schema": SCHEMA,
+        by_operation[result.operation].append(result)
+    common = {
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "hipbook": __version__,
         "board": board.identity(),
         "compiler": compiler,
-        "sources": sorted({result.source_sha256 for result in results if result.source_sha256}),
-        "code_objects": {"count": len(objects), "sha256_of_all": _digest(objects)},
-        "cases": total.cases,
-        "case_ids_sha256": _digest(sorted(result.case_id for result in results)),
+        "seconds_of_the_whole_run": round(seconds),
+    }
+    records = {name: {**common, **_of_operation(name, by_operation[name], board)} for name in by_operation}
+    return {"schema": SCHEMA, "operations": dict(sorted(records.items()))}
+
+
+def _of_operation(name: str, results: Sequence[CheckResult], board: Board) -> dict:
+    by_arm: dict[str, list[CheckResult]] = defaultdict(list)
+    for result in results:
+        by_arm[result.arm].append(result)
+    total = summarise(results)
+    objects = sorted({sha for result in results for sha in result.code_objects})
+    return {
         "passed": total.passed,
-        "totals": _figures(results),
-        "arms": {name: _figures(members) for name, members in sorted(by_arm.items())},
+        **_figures(results),
+        "arms": {arm: _figures(members) for arm, members in sorted(by_arm.items())},
         "failed": [[r.case_id, str(r.status), r.reason] for r in total.failed[:KEPT_FAILURES]],
-        "run_seconds": round(seconds),
+        "case_ids_sha256": _digest(sorted(result.case_id for result in results)),
+        "source_sha256": sorted({result.source_sha256 for result in results if result.source_sha256}),
+        "code_objects": {"count": len(objects), "sha256_of_all": _digest(objects)},
+        "probes": _probes(find_operation(name), sorted(by_arm), board),
     }
 
 
@@ -61,22 +72,52 @@ def _figures(results: Sequence[CheckResult]) -> dict:
     }
 
 
+def _probes(operation: Operation, arms: Sequence[str], board: Board) -> dict[str, str]:
+    """For each arm, one hash over the binaries of its first few cases as they are built now."""
+    cases = operation.test_cases()
+    chosen = {arm: [case for case in cases if case.arm == arm][:PROBES] for arm in arms}
+    build_all([case for group in chosen.values() for case in group], board)
+    probes = {}
+    for arm, group in chosen.items():
+        jobs = sorted({job for case in group for job in operation.build_jobs(case)})
+        probes[arm] = _digest([board.build(*job).sha256 for job in jobs])
+    return probes
+
+
 def _digest(words: Sequence[str]) -> str:
     return hashlib.sha256("\n".join(words).encode()).hexdigest()
 
 
+def stale_arms(record: dict, board: Board) -> list[str]:
+    """Arms ("operation/arm") whose binaries, as built now for `board`, are not those of the record.
+
+    Empty: the record is current. A change of sources that leaves the binaries as they are does not count.
+    """
+    stale = []
+    for name, of_operation in record["operations"].items():
+        now = _probes(find_operation(name), list(of_operation["probes"]), board)
+        stale += [f"{name}/{arm}" for arm, was in of_operation["probes"].items() if now[arm] != was]
+    return stale
+
+
+def default_path() -> Path:
+    return paths.data() / "checks" / "full.json"
+
+
 def write_full_record(record: dict, path: Path | None = None) -> Path:
-    """Write it under a temporary name and rename; the default place is data/checks/full.json."""
-    where = path or paths.data() / "checks" / "full.json"
+    """Put the record's operations into the file (data/checks/full.json), whole or not at all."""
+    where = path or default_path()
     where.parent.mkdir(parents=True, exist_ok=True)
+    kept = read_full_record(where)["operations"] if where.exists() else {}
+    merged = {**record, "operations": dict(sorted({**kept, **record["operations"]}.items()))}
     temporary = where.with_suffix(".tmp")
-    temporary.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    temporary.write_text(json.dumps(merged, indent=1) + "\n", encoding="utf-8")
     temporary.replace(where)
     return where
 
 
 def read_full_record(path: Path | None = None) -> dict:
-    where = path or paths.data() / "checks" / "full.json"
+    where = path or default_path()
     try:
         record = json.loads(where.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -84,17 +125,3 @@ def read_full_record(path: Path | None = None) -> dict:
     if record.get("schema") != SCHEMA:
         raise HipbookError(f"{where} has schema {record.get('schema')}, this version reads {SCHEMA}")
     return record
-
-
-def stale_arms(record: dict, board: Board) -> list[str]:
-    """Arms whose kernel sources are not those the record was made of; empty: the record is current.
-
-    Builds one code object an arm for `board` (cached).
-    """
-    first = {}
-    for operation in OPERATIONS.values():
-        for case in operation.test_cases():
-            for source, flags in operation.build_jobs(case):
-                first.setdefault(f"{operation.name}/{case.arm}", (source, flags))
-    known = set(record["sources"])
-    return sorted(arm for arm, job in first.items() if board.build(*job).source_sha256 not in known)
