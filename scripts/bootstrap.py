@@ -181,28 +181,29 @@ def virtual_environment() -> None:
     subprocess.run([sys.executable, "-m", "venv", "--clear", VENV], check=True)
 
 
-def lock_lines() -> tuple[str, str, list[str]]:
-    """(torch's line, triton's line, all other lines) of the lock."""
+def lock_lines() -> tuple[dict[str, str], list[str]]:
+    """The lock's lines for pip, torch and triton by name, and all other lines."""
     lines = [line.split(" #")[0].strip() for line in LOCK.read_text().splitlines()]
     lines = [line for line in lines if line and not line.startswith("#")]
-    [torch] = [line for line in lines if re.match(r"torch==", line)]
-    [triton] = [line for line in lines if re.match(r"triton==", line)]
-    return torch, triton, [line for line in lines if line not in (torch, triton)]
+    own = {line.split("==")[0]: line for line in lines if re.match(r"(pip|torch|triton)==", line)}
+    return own, [line for line in lines if line not in own.values()]
 
 
 def install_packages(torch_choice: str) -> None:
-    """torch first, then what the lock says; torch's own triton stays where it brings one.
+    """pip, then torch, then what the lock says; torch's own triton stays where it brings one.
 
+    Debian's pip would download whole wheels to learn what they need, before their size could be announced.
     Byte code is made at the first import of a module: most of torch is never imported here.
     """
-    torch, triton, others = lock_lines()
+    own, others = lock_lines()
     rest = VENV / "hipbook-lock.txt"
     rest.write_text("\n".join(others) + "\n")
-    wanted = shlex.split(torch_choice) or [torch]
+    wanted = shlex.split(torch_choice) or [own["torch"]]
+    pip("install", own["pip"], quiet=True)
     say(f"torch: {' '.join(wanted)}")
     announce_download([*wanted, "-c", str(rest)])
     pip("install", "--no-compile", *wanted, "-c", str(rest))
-    extra = [] if brings_triton() else [triton]
+    extra = [] if brings_triton() else [own["triton"]]
     say(f"{len(others) + len(extra)} locked packages")
     pip("install", "--no-compile", "-r", str(rest), *extra)
 

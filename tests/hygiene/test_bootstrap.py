@@ -28,7 +28,7 @@ def bootstrap(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "LOCK", tmp_path / "requirements.lock")
     (tmp_path / ".venv").mkdir()
     (tmp_path / "pyproject.toml").write_text("[project]\n")
-    (tmp_path / "requirements.lock").write_text("numpy==2.0.0\ntorch==2.13.0\ntriton==3.7.1\n")
+    (tmp_path / "requirements.lock").write_text("numpy==2.0.0\npip==26.3\ntorch==2.13.0\ntriton==3.7.1\n")
     return module
 
 
@@ -127,7 +127,7 @@ def test_nothing_is_done_when_nothing_is_to_be_done(bootstrap, monkeypatch, caps
     assert len(steps) == 6
     bootstrap.set_up("lock")
     assert steps[7] == "packages "
-    bootstrap.LOCK.write_text("numpy==2.0.1\ntorch==2.13.0\ntriton==3.7.1\n")
+    bootstrap.LOCK.write_text("numpy==2.0.1\npip==26.3\ntorch==2.13.0\ntriton==3.7.1\n")
     bootstrap.set_up("")
     assert len(steps) == 12
 
@@ -157,6 +157,7 @@ def test_torchs_own_triton_is_never_replaced(bootstrap, monkeypatch, own, presen
     bootstrap.install_packages("torch==2.9.1 --pre")
     rest = str(bootstrap.VENV / "hipbook-lock.txt")
     assert asked == [
+        ("install", "pip==26.3"),
         ("install", "--no-compile", "torch==2.9.1", "--pre", "-c", rest),
         ("install", "--no-compile", "-r", rest, *wanted),
     ]
