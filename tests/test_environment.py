@@ -11,7 +11,10 @@ from packaging.version import Version
 
 from hipbook import paths
 
-CONDA_NAMES = {"pytorch": "torch", "jupyter_client": "jupyter-client"}  # conda's name -> PyPI's, where they differ
+CONDA_NAMES = {
+    "pytorch": "torch",
+    "jupyter_client": "jupyter-client",
+}  # conda's name -> PyPI's, where they differ
 CONDA_ONLY = {"python", "pip", "clangxx", "lld", "llvm-tools"}
 CLANG_MAJOR = "22"
 

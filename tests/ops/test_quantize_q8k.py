@@ -121,7 +121,7 @@ def test_each_field_of_a_block_left_unwritten_is_seen():
 
 
 def test_live_lanes_of_one_row():
-    """KERNELS.md's definition: distinct (wave, lane) that load from x, over the lanes launched."""
+    """docs/contracts.md's definition: distinct (wave, lane) that load from x, over the lanes launched."""
     x = make("random", 0, rows=1, k=4096, dtype=torch.bfloat16)
     seen = {}
     for arm in ARMS:

@@ -9,7 +9,7 @@
 q and k are divided by sqrt(sum of squares + 1e-6) per head, v is copied; x = a + dt_bias rounded to f32,
 softplus(x) = x if x > 20 else log1p(exp(x)), g = -exp(a_log) softplus(x), beta = 1 / (1 + exp(-b)).
 A head whose sum of squares passes f32's range comes out as zeros.
-Source: shared/KERNELS.md, section 4.
+The contract: docs/contracts.md.
 """
 
 from collections.abc import Callable

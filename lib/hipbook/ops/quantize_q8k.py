@@ -8,7 +8,7 @@ of 16 consecutive qs. mx is the signed value of the first element of largest |x|
 q = min(127, round to even(iscale * x)), d = 1 / iscale, each operation rounded once to f32. A block of
 zeros, and one whose iscale overflows (|mx| below about 3.7e-37), is 292 zero bytes. A block that holds a
 NaN or an infinity is refused when checked, and otherwise written with d = 0x7fc00000 and zeros.
-Source: shared/KERNELS.md, section 2.
+The contract: docs/contracts.md.
 """
 
 from collections.abc import Callable

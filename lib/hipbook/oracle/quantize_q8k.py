@@ -3,7 +3,7 @@
 `reference` is the contract in numpy's float32, an operation a line. `exact_block` is the same contract in
 rational arithmetic with a rounding of its own: it shares no operation with the first, and holds it to the
 rule where a float could hide a mistake (ties, subnormal d, an iscale that overflows).
-Source: shared/KERNELS.md, section 2.
+The contract: docs/contracts.md.
 """
 
 import struct
