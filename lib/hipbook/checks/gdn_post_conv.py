@@ -36,7 +36,7 @@ SIZES = {  # Hk, Dk, Hv, Dv
 LAYOUT_OF = {"model": "strided", "uneven": "contiguous", "small": "strided", "primes": "odd"}
 TOKENS = (1, 3)
 MANY = 4096
-GATE_TOKENS = 15  # every x of the gates family for every head
+GATE_TOKENS = 16  # every x of the gates family for every head
 
 
 @dataclass(frozen=True)

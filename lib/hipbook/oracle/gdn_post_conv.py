@@ -21,7 +21,8 @@ from hipbook.oracle.randoms import Randoms
 U = 2.0**-24
 FAMILIES = ("random", "gates", "heads")
 LAYOUTS = ("contiguous", "strided", "odd")
-# x = a + dt_bias: a threshold of 10 is 29 ulp off at 10.5 (6 at 12, none at 15); exp overflows from 89 on; exp(-100) is subnormal
+# x = a + dt_bias: a threshold of 10 is 29 ulp off at 10.5 (6 at 12, none at 15);
+# exp overflows from 89 on; exp(-100) is subnormal
 GATE_X = (
     15.0,
     20.0,
