@@ -1,0 +1,147 @@
+"""The grouped GEMV: wrapper and kernels under the check engine, and lanes counted on the board."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from hipbook import boards
+from hipbook.boards.base import Buffer
+from hipbook.checks.built_once import BuiltOnce
+from hipbook.checks.case import Status
+from hipbook.checks.grouped_gemv import GemvCase, GemvChecks
+from hipbook.errors import BadArgument, KernelFault
+from hipbook.ops import grouped_gemv as ops
+from hipbook.ops.grouped_gemv import ARMS, FORMATS, grouped_gemv
+from hipbook.ops.quantize_q8k import quantize_q8k
+
+CHECKS = GemvChecks()
+CASES = CHECKS.test_cases()
+BOARD = boards.get(boards.DEFAULT)
+ACT, WEIGHTS, IDS = GemvCase("spread", n=3, k=512).tensors()
+
+SHIFTED = torch.zeros(WEIGHTS.numel() + 2, dtype=torch.uint8)[2:].view(WEIGHTS.shape)
+
+
+@pytest.fixture(scope="module")
+def results():
+    board = BuiltOnce(BOARD)
+    return {case: CHECKS.evaluate(case, board, threads=1) for case in CASES}
+
+
+def test_every_arm_is_within_the_bound(results):
+    for case, result in results.items():
+        assert result.status is Status.CORRECT, (case.id, result.reason)
+        assert result.values_compared == 8 * case.n
+        assert case.arm == "auto" or result.arms_run == (case.arm,)
+    assert {(c.arm, c.weight_format, c.dtype, c.k) for c in CASES if c.arm != "auto"} == {
+        (arm, form, dtype, k) for arm in ARMS for form in FORMATS for dtype in ("f32", "bf16")
+        for k in (256, 512, 768, 2048)
+    }  # fmt: skip
+
+
+def test_ids_name_cases_and_build_jobs_are_what_runs(results):
+    for case in CASES:
+        assert CHECKS.parse(case.id) == case
+        (job,) = CHECKS.build_jobs(case)
+        assert job[1] == BOARD.build(*job).flags
+    for case in CASES[::9]:
+        assert results[case].code_objects == (BOARD.build(*CHECKS.build_jobs(case)[0]).sha256,)
+    good = GemvCase("spread").id
+    for bad in (good + "x", "a/b", good.replace("Q4_K", "Q5_K"), good.replace("k2048", "k2000")):
+        with pytest.raises(BadArgument):
+            CHECKS.parse(bad)
+
+
+@pytest.mark.parametrize("weight_format", FORMATS)
+def test_live_lanes_of_a_wave(weight_format):
+    for k, baseline in ((2048, 8), (512, 2)):
+        act, weights, ids = GemvCase("spread", "one", weight_format, n=1, k=k).tensors()
+        seen = {}
+        for arm in ARMS:
+            done = grouped_gemv(act, weights, ids, weight_format=weight_format, arm=arm, board=BOARD).dispatch
+            assert done.grid[0] * done.block[0] == 8 * 32
+            seen[arm] = done.counters.buffers["weights"].live_lanes / 8
+        assert seen == {"superblock": baseline, "spread": 32}
+
+
+def test_blocks_given_are_not_quantized_again():
+    values = grouped_gemv(ACT, WEIGHTS, IDS, weight_format="Q4_K", board=BOARD)
+    blocks = quantize_q8k(ACT, board=BOARD).out
+    given = grouped_gemv(blocks, WEIGHTS, IDS, weight_format="Q4_K", board=BOARD)
+    assert values.quantized is not None
+    assert given.quantized is None
+    assert torch.equal(values.out, given.out)
+
+
+@pytest.mark.parametrize(
+    ("changes", "argument"),
+    [
+        ({"weight_format": "Q5_K"}, "weight_format"),
+        ({"weight_format": "Q6_K"}, "weights.shape[3]"),
+        ({"out_dtype": torch.float16}, "out_dtype"),
+        ({"arm": "fast"}, "arm"),
+        ({"expert_ids": IDS + 1}, "expert_ids[1]"),
+        ({"expert_ids": IDS - 1}, "expert_ids[1]"),
+        ({"expert_ids": IDS.long()}, "expert_ids.dtype"),
+        ({"act": ACT[:7]}, "act.shape"),
+        ({"act": ACT[:, :256]}, "act.shape"),
+        ({"act": ACT.half()}, "act.dtype"),
+        ({"weights": WEIGHTS[:, ::2]}, "weights.stride()"),
+        ({"weights": SHIFTED}, "weights.data_ptr()"),
+    ],
+)  # fmt: skip
+def test_bad_arguments_are_refused(changes, argument):
+    call = {"act": ACT, "weights": WEIGHTS, "expert_ids": IDS, "weight_format": "Q4_K"} | changes
+    if argument == "expert_ids[1]":
+        ids = IDS.clone()
+        ids[1] = 8 if int(changes["expert_ids"][0]) > int(IDS[0]) else -1
+        call["expert_ids"] = ids
+    with pytest.raises(BadArgument) as caught:
+        grouped_gemv(board=BOARD, **call)
+    assert caught.value.argument == argument
+
+
+def test_a_smaller_grid_does_all_results(monkeypatch):
+    wanted = grouped_gemv(ACT, WEIGHTS, IDS, weight_format="Q4_K", board=BOARD)
+    monkeypatch.setattr(ops, "MAX_WORKGROUPS", 2)
+    again = grouped_gemv(ACT, WEIGHTS, IDS, weight_format="Q4_K", board=BOARD)
+    assert again.dispatch.grid == (2, 1, 1)
+    assert torch.equal(wanted.out, again.out)
+
+
+def test_a_wrong_witness_and_an_unwritten_row_are_faults():
+    class Broken:
+        def __init__(self, name):
+            self.name = name
+
+        def __getattr__(self, name):
+            return getattr(BOARD, name)
+
+        def launch(self, code_object, kernel, grid, block, args, **options):
+            done = BOARD.launch(code_object, kernel, grid, block, args, **options)
+            for arg in args:
+                if isinstance(arg, Buffer) and arg.name == self.name and kernel.startswith("grouped"):
+                    arg.tensor[-1:] = -1 if self.name == "witness" else ops.poison_(arg.tensor[-1:].clone())
+            return done
+
+    for name, told in (("witness", "wrote no witness"), ("out", "row 7 were never written")):
+        with pytest.raises(KernelFault, match=told):
+            grouped_gemv(ACT, WEIGHTS, IDS, weight_format="Q4_K", board=Broken(name))
+
+
+def test_a_wrong_value_is_incorrect_and_named(monkeypatch):
+    from hipbook.checks import grouped_gemv as module
+
+    run = module.grouped_gemv
+
+    def spoiled(*args, **options):
+        result = run(*args, **options)
+        out = result.out.clone()
+        out[7, 9] *= 1.001
+        return replace(result, out=out)
+
+    monkeypatch.setattr(module, "grouped_gemv", spoiled)
+    result = CHECKS.evaluate(GemvCase("spread"), BOARD)
+    assert (result.status, result.ok) == (Status.INCORRECT, False)
+    assert result.reason.startswith("out[7, 9]")
