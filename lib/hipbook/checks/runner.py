@@ -13,12 +13,14 @@ from hipbook.checks.attention import PagedAttentionChecks
 from hipbook.checks.built_once import BuiltOnce
 from hipbook.checks.case import Case, CheckResult, Operation, Status
 from hipbook.checks.gdn_post_conv import PostConvChecks
+from hipbook.checks.grouped_gemv import GemvChecks
 from hipbook.checks.quantize_q8k import QuantizeChecks
 from hipbook.checks.workers import run_group, run_processes
 from hipbook.errors import BadArgument
 
 OPERATIONS: dict[str, Operation] = {
-    operation.name: operation for operation in (PagedAttentionChecks(), QuantizeChecks(), PostConvChecks())
+    operation.name: operation
+    for operation in (PagedAttentionChecks(), QuantizeChecks(), PostConvChecks(), GemvChecks())
 }
 LEVELS = ("test", "full")
 
