@@ -4,6 +4,7 @@ Heavy imports are inside the verbs, so that `hipbook --help` answers at once. An
 is its text on stderr and exit code 2; a run or check that came out badly is exit code 1.
 """
 
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -30,6 +31,8 @@ Files = Annotated[list[Path] | None, typer.Argument(help="Files or folders; defa
 
 def main() -> None:
     """The entry point: errors raised on purpose become messages, not tracebacks."""
+    # a run that is told to end takes its processes with it, as it does on Ctrl-C
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         app()
     except HipbookError as error:

@@ -98,7 +98,7 @@ def compare(
 
 def calibrate(
     sessions: Annotated[int, typer.Option(min=20, help="simulated sessions a cell")] = 4000,
-    seed: int = 0,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
 ) -> None:
     """What the verdicts are worth, by simulation: false differences, coverage, power. Under a minute."""
     from hipbook.measure.calibration import report

@@ -86,7 +86,7 @@ BAD = {
     "starts past total_q": ({"query_start_loc": ints(0, 1, 1, 5)}, "query_start_loc[-1]", "total_q, 4"),
     "scale NaN": ({"scale": math.nan}, "scale", "finite"),
     "scale inf": ({"scale": math.inf}, "scale", "finite"),
-    "scale past f32": ({"scale": 1e39}, "scale", "finite as f32"),
+    "scale past f32": ({"scale": 1e39}, "scale", "at most 1e+30"),
     "scale text": ({"scale": "1"}, "scale", "real number"),
     "soft_cap negative": ({"soft_cap": -1.0}, "soft_cap", "at least 0"),
     "soft_cap NaN": ({"soft_cap": math.nan}, "soft_cap", "finite"),

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from hipbook import paths
+from hipbook.errors import BadArgument, HipbookError
 
 LIMIT_BYTES = 1 << 30  # $HIPBOOK_CODE_CACHE_MB overrides
 _KEEP_SECONDS = 15 * 60  # an entry used this recently may be about to be read
@@ -40,7 +41,11 @@ def _workplaces() -> Path:
 
 def limit_bytes() -> int:
     override = os.environ.get("HIPBOOK_CODE_CACHE_MB")
-    return int(override) << 20 if override else LIMIT_BYTES
+    if not override:
+        return LIMIT_BYTES
+    if not override.isdecimal():
+        raise BadArgument("HIPBOOK_CODE_CACHE_MB", override, "a whole number of megabytes, at least 0")
+    return int(override) << 20
 
 
 def digest(*parts: str | bytes) -> str:
@@ -90,8 +95,15 @@ def find(key: str, base: Path) -> tuple[Path, Record] | None:
 
 def workplace() -> Path:
     """A fresh folder on the cache's own disk, so that the finished entry can be renamed into place."""
-    _workplaces().mkdir(parents=True, exist_ok=True)
-    return Path(tempfile.mkdtemp(dir=_workplaces(), prefix="new-"))
+    limit_bytes()  # a cap that is no number is refused before the compiler runs
+    try:
+        _workplaces().mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(dir=_workplaces(), prefix="new-"))
+    except OSError as error:
+        raise HipbookError(
+            f"the cache {paths.cache()} cannot be written: {error.strerror}",
+            fix="set HIPBOOK_CACHE to a folder you can write to",
+        ) from None
 
 
 def store(key: str, made: Path, record: Record) -> Path:

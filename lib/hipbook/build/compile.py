@@ -135,6 +135,11 @@ def _compile(
         if done.returncode:
             words = words_of(command, done.stderr)
             raise BuildError(f"{told}\n  ended with {done.returncode}:\n{words}", fix=toolchain.advice(words))
+        if not job.output.is_file():
+            raise BuildError(
+                f"{told}\n  ended with 0 and wrote no code object",
+                fix="leave out the flag that stops the compiler early",
+            )
         data = job.output.read_bytes()
         kernels = _checked_facts(toolchain, data, arch, told)
         if path.read_bytes() != before:

@@ -95,6 +95,8 @@ def _build(into: Path, cc: str) -> None:
             )
         objects = [f"{unit.stem}.o" for unit in units]
         _run([cc, "-shared", "-pthread", "-o", "runtime.so", *objects, "-lm"], folder)
+        if not (folder / "runtime.so").is_file():
+            raise BuildError(f"{cc} ended with 0 and wrote no library", fix="set HIPBOOK_CC to a C compiler")
         os.replace(folder / "runtime.so", into)
 
 

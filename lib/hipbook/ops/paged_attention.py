@@ -87,7 +87,8 @@ def paged_attention(
     The result lands in `out`, or in a fresh tensor of `out_dtype` (q's when None) whose padding
     rows hold a NaN pattern. `checked` reads the tables before the launch, launches into a poisoned
     output and verifies every workgroup's witness and that exactly the owned rows were written; pass
-    False for timing. Whatever is raised, `out` is left as it was. `launch_options` go to the board.
+    False for timing. Whatever is raised, a checked call leaves `out` as it was. `launch_options` go to
+    the board.
 
     Raises `BadArgument` for an argument that breaks the contract, `Refused` when the arm asked for
     does not serve the call, `KernelFault` when the launch misbehaves.

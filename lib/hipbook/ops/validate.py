@@ -12,6 +12,9 @@ import torch
 from hipbook.errors import BadArgument
 
 INT32_MAX = 2**31 - 1
+# Factors of a score: far beyond any model's, and small enough that no arm's f32 arithmetic on them overflows
+# where another's does not.
+MOST_REAL = 1e30
 
 
 def dtype_word(dtype: torch.dtype) -> str:
@@ -100,16 +103,14 @@ def apart(name: str, value: torch.Tensor, other_name: str, other: torch.Tensor) 
 
 
 def real(name: str, value: object, *, least: float = -math.inf) -> float:
-    """A finite number that stays finite as f32, at least `least`; returned rounded to f32."""
+    """A number of at most MOST_REAL in magnitude and at least `least`; returned rounded to f32."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real | np.floating):
         raise BadArgument(name, repr(value), "must be a real number")
-    with np.errstate(over="ignore"):
-        single = float(np.float32(value))
-    if not math.isfinite(single):
-        raise BadArgument(name, value, "must be finite as f32")
-    if single < least:
+    if not abs(value) <= MOST_REAL:  # NaN compares false
+        raise BadArgument(name, value, f"must be finite, at most {MOST_REAL:g} in magnitude")
+    if value < least:
         raise BadArgument(name, value, f"must be at least {least:g}")
-    return single
+    return float(np.float32(value))
 
 
 def integer(name: str, value: object, least: int, most: int = INT32_MAX) -> int:

@@ -94,7 +94,7 @@ def read(path: Path) -> Record:
         raise BadRecord(
             f"{path}: {error.strerror}", fix="`hipbook records list` shows what there is"
         ) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadRecord(f"{path}: not JSON ({error})", fix=again) from None
     if not isinstance(data, dict):
         raise BadRecord(f"{path}: not a record", fix=again)

@@ -8,6 +8,7 @@ early `sys.exit(0)` as well.
 
 import fcntl
 import json
+import math
 import os
 import shutil
 import signal
@@ -27,7 +28,7 @@ import psutil
 import yaml
 
 from hipbook import paths, records
-from hipbook.errors import HipbookError
+from hipbook.errors import BadArgument, HipbookError
 from hipbook.notebooks.parameters import BadParameters, check, declared
 from hipbook.records import Status
 from hipbook.records.store import write_atomically
@@ -64,9 +65,11 @@ def read_parameters(file: Path) -> dict[str, Any]:
     """A parameter file (YAML or JSON) as papermill's `-f` reads it. Raises BadParameters."""
     try:
         values = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadParameters(f"{file}: {error}") from None
-    except yaml.YAMLError as error:
+    except OSError as error:
+        raise BadParameters(f"{file}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise BadParameters(f"{file}: not text: {error}") from None
+    except (yaml.YAMLError, RecursionError) as error:
         raise BadParameters(f"{file}: not YAML: {error}") from None
     if values is not None and not isinstance(values, dict):
         raise BadParameters(f"{file}: not a mapping of parameter names to values")
@@ -106,6 +109,11 @@ def run_notebook(
     checkout), `slots` the number of runs that may share the board (default: one, or as many as there are
     cores on an emulated board, which has no time to disturb).
     """
+    for limit, seconds in (("cell_timeout_s", cell_timeout_s), ("timeout_s", timeout_s)):
+        if not 0 < seconds < math.inf:
+            raise BadArgument(limit, seconds, "a finite number of seconds above 0")
+    if not 0 <= wait_s < math.inf:
+        raise BadArgument("wait_s", wait_s, "a finite number of seconds, at least 0")
     notebook = Path(notebook).resolve()
     values = dict(values or {})
     began = time.monotonic()
