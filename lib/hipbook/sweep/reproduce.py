@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hipbook.checks import Case
 
 CHECK = "check"  # the folder and the maker's name of the arms' check
+OPERATION = "paged_attention"  # whose arms the main job is about
 GAP = "10_paged_attention_gap"  # the notebook whose record has each arm's counts
 LEAD = (
     "The paged-attention arms of the founding investigation, built, checked against a float64 oracle and "
