@@ -83,7 +83,7 @@ def check_arms(board: str, folder: Path) -> Status:
     )
     with checks.progress() as told:
         results = checks.run_checks(
-            _one_each(checks.select("test", operation="paged_attention")), where.name, on_result=told
+            _one_each(checks.select("test", operation=OPERATION)), where.name, on_result=told
         )
     for arm in dict.fromkeys(result.arm for result in results):
         total = checks.summarise([result for result in results if result.arm == arm])
