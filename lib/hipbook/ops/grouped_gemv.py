@@ -7,7 +7,7 @@
 
 out[p, n] = dot(weights[expert_ids[p], n], act[p]) (act[0] for all when Pa = 1), block by block in integers,
 scaled and added in f32, rounded once. Giving blocks instead of values is what lets two calls share one
-quantization. Source: shared/KERNELS.md, section 3.
+quantization. The contract: docs/contracts.md.
 """
 
 from dataclasses import dataclass

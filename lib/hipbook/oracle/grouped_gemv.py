@@ -7,7 +7,7 @@ The bound, u = 2^-24: an arm forms integers exactly, turns them into f32 (one ro
 scales (two), subtracts the mins' part (one) and adds at most B shares of a lane and 6 across lanes, in any
 order; each share is at most A = sum |d_w d_a| (scale nibble |q|) + |dmin d_a| (min |bsum|) over its part. So
 |error| <= (B + 12) u A, B the superblocks of a row, and half an ulp of the output at the result.
-Source: shared/KERNELS.md, section 3.
+The contract: docs/contracts.md.
 """
 
 from dataclasses import dataclass
