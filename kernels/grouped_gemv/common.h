@@ -41,6 +41,11 @@ __device__ __forceinline__ int signed_byte_of(uint32_t word, int i) {
   return static_cast<int8_t>(word >> (8 * i) & 0xff);
 }
 
+// Elements of a sub-block (Q4_K) or group (Q6_K), and what a 6-bit value is stored above.
+constexpr int GROUP = 256 / 8;
+constexpr int BIAS_6 = 1 << 5;
+constexpr int SIX_BITS = (1 << 6) - 1;
+
 #if defined(HIPBOOK_FORMAT_Q4_K)
 
 // f16 d, f16 dmin, 12 bytes of scales and mins, 128 bytes of nibbles.
@@ -49,11 +54,11 @@ constexpr int WEIGHT_BYTES = 144, W_SCALES = 4, W_NIBBLES = 16;
 // 6 bits each, of sub-block c of 32: the upper four sub-blocks keep two bits above the lower four's.
 __device__ __forceinline__ int scale_at(const uint8_t* w, int c) {
   const uint8_t* s = w + W_SCALES;
-  return c < 4 ? s[c] & 63 : (s[c + 4] & 15) | (s[c - 4] >> 6 << 4);
+  return c < 4 ? s[c] & SIX_BITS : (s[c + 4] & 15) | (s[c - 4] >> 6 << 4);
 }
 __device__ __forceinline__ int min_at(const uint8_t* w, int c) {
   const uint8_t* s = w + W_SCALES;
-  return c < 4 ? s[c + 4] & 63 : s[c + 4] >> 4 | (s[c] >> 6 << 4);
+  return c < 4 ? s[c + 4] & SIX_BITS : s[c + 4] >> 4 | (s[c] >> 6 << 4);
 }
 
 #elif defined(HIPBOOK_FORMAT_Q6_K)

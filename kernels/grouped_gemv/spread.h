@@ -25,9 +25,9 @@ __device__ __forceinline__ Bytes8 load_words(const uint8_t* from) {
 #if defined(HIPBOOK_FORMAT_Q4_K)
 __device__ __forceinline__ float dot(const uint8_t* w, const uint8_t* a, int lane) {
   const int pair = lane / 4, at = lane % 4 * 8;  // sub-blocks 2 pair and 2 pair + 1
-  const Bytes8 nibbles = load_words(w + W_NIBBLES + pair * 32 + at);
-  const Bytes8 low = load_words(a + ACT_QS + pair * 64 + at),
-               high = load_words(a + ACT_QS + pair * 64 + 32 + at);
+  const Bytes8 nibbles = load_words(w + W_NIBBLES + pair * GROUP + at);
+  const Bytes8 low = load_words(a + ACT_QS + pair * 2 * GROUP + at),
+               high = load_words(a + ACT_QS + pair * 2 * GROUP + GROUP + at);
   int sums[2] = {};
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
@@ -50,15 +50,16 @@ __device__ __forceinline__ Bytes8 load_halves(const uint8_t* from) {
 __device__ __forceinline__ float dot(const uint8_t* w, const uint8_t* a, int lane) {
   const int h = lane / 8, r = lane % 8 / 4, at = lane % 4 * 8;  // groups 4 h + r and 4 h + r + 2
   const int first = 4 * h + r, second = first + 2;
-  const Bytes8 nibbles = load_halves(w + 64 * h + 32 * r + at), highs = load_halves(w + W_HIGH + 32 * h + at);
-  const Bytes8 low = load_words(a + ACT_QS + 32 * first + at),
-               high = load_words(a + ACT_QS + 32 * second + at);
+  const Bytes8 nibbles = load_halves(w + 2 * GROUP * h + GROUP * r + at),
+               highs = load_halves(w + W_HIGH + GROUP * h + at);
+  const Bytes8 low = load_words(a + ACT_QS + GROUP * first + at),
+               high = load_words(a + ACT_QS + GROUP * second + at);
   int sums[2] = {};
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
     const int byte = byte_of(nibbles.word[i / 4], i % 4), bits = byte_of(highs.word[i / 4], i % 4) >> (2 * r);
-    sums[0] += (((byte & 15) | (bits & 3) << 4) - 32) * signed_byte_of(low.word[i / 4], i % 4);
-    sums[1] += ((byte >> 4 | (bits >> 4 & 3) << 4) - 32) * signed_byte_of(high.word[i / 4], i % 4);
+    sums[0] += (((byte & 15) | (bits & 3) << 4) - BIAS_6) * signed_byte_of(low.word[i / 4], i % 4);
+    sums[1] += ((byte >> 4 | (bits >> 4 & 3) << 4) - BIAS_6) * signed_byte_of(high.word[i / 4], i % 4);
   }
   const int half = at / 16;
   const int sum = scale_at(w, 2 * first + half) * sums[0] + scale_at(w, 2 * second + half) * sums[1];

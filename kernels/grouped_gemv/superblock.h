@@ -15,10 +15,10 @@ __device__ __forceinline__ float dot(const uint8_t* w, const uint8_t* a) {
   int sum = 0, below = 0;
 #pragma unroll 1
   for (int c = 0; c < 8; ++c) {
-    const uint8_t* nibbles = w + W_NIBBLES + c / 2 * 32;
+    const uint8_t* nibbles = w + W_NIBBLES + c / 2 * GROUP;
     int of_32 = 0;
-    for (int l = 0; l < 32; ++l) {
-      of_32 += (c % 2 ? nibbles[l] >> 4 : nibbles[l] & 15) * act_q(a, 32 * c + l);
+    for (int l = 0; l < GROUP; ++l) {
+      of_32 += (c % 2 ? nibbles[l] >> 4 : nibbles[l] & 15) * act_q(a, GROUP * c + l);
     }
     sum += scale_at(w, c) * of_32;
     below += min_at(w, c) * (act_bsum(a, 2 * c) + act_bsum(a, 2 * c + 1));
@@ -32,12 +32,12 @@ __device__ __forceinline__ float dot(const uint8_t* w, const uint8_t* a) {
 #pragma unroll 1
   for (int g = 0; g < 8; ++g) {
     const int h = g / 4, r = g % 4;
-    const uint8_t* nibbles = w + 64 * h + (r & 1) * 32;
+    const uint8_t* nibbles = w + 2 * GROUP * h + (r & 1) * GROUP;
     int of_16[2] = {};
-    for (int l = 0; l < 32; ++l) {
+    for (int l = 0; l < GROUP; ++l) {
       const int low = r >= 2 ? nibbles[l] >> 4 : nibbles[l] & 15;
-      const int high = w[W_HIGH + 32 * h + l] >> (2 * r) & 3;
-      const int product = ((low | high << 4) - 32) * act_q(a, 32 * g + l);
+      const int high = w[W_HIGH + GROUP * h + l] >> (2 * r) & 3;
+      const int product = ((low | high << 4) - BIAS_6) * act_q(a, GROUP * g + l);
       of_16[0] += l < 16 ? product : 0;
       of_16[1] += l < 16 ? 0 : product;
     }

@@ -21,7 +21,11 @@ def bench():
     return module
 
 
-def test_every_tool_agrees(bench, tmp_path, capsys):
+def test_every_tool_agrees(bench, tmp_path, monkeypatch, capsys):
+    # memory is counted over the whole process, and this one has run other tests
+    monkeypatch.setattr(
+        bench, "TARGETS", {kind: (limit_s, None) for kind, (limit_s, _) in bench.TARGETS.items()}
+    )
     paths = bench.generate(tmp_path, 2000)
     assert bench.report(paths, 1) == 0
     out = capsys.readouterr().out
