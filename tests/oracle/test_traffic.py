@@ -84,8 +84,16 @@ def test_it_imports_no_counter_and_no_kernel_side():
 
 
 def test_no_expectation_for_an_unknown_arm():
-    with pytest.raises(BadArgument):
-        traffic.expected("tiled", decode([5], 2, 2, 64))
+    for ask in (traffic.expected, traffic.kv_bytes):
+        with pytest.raises(BadArgument):
+            ask("tiled", decode([5], 2, 2, 64))
+
+
+def test_parts_share_the_keys():
+    call = decode([1000], 16, 1, 256)
+    assert (
+        traffic.kv_bytes("split_kv", call) == traffic.kv_bytes("decode_gqa", call) == 2 * 2 * 1000 * 256 * 2
+    )
 
 
 def test_the_slope_is_between_neighbours():

@@ -70,6 +70,13 @@ def test_bytes_and_lanes_of_whole_batches(arm, family):
             assert (seen["k_cache"].live_lanes if "k_cache" in seen else 0) == wanted.k_live_lanes
 
 
+@pytest.mark.parametrize(("d", "ratio"), [(64, 2), (128, 1), (256, 16)])
+def test_split_kv_reads_each_key_once_a_slice(d, ratio):
+    call = decode_call(300, head_dim=d, num_q_heads=2 * ratio)
+    seen = run("split_kv", call).counters.buffers
+    assert seen["k_cache"].bytes_read + seen["v_cache"].bytes_read == traffic.kv_bytes("split_kv", call)
+
+
 def test_the_floor_is_met_by_the_fused_arm_alone():
     call = decode_call(50)
     read = {}

@@ -14,7 +14,7 @@ from hipbook.errors import BadArgument
 
 ONLINE_ELEMENTS_PER_LANE = 4
 DECODE_WAVES = 8
-GQA_SLICE = 2048  # ratio * D one workgroup of decode_gqa takes
+GQA_SLICE = 2048  # ratio * D one workgroup of decode_gqa or split_kv takes
 
 
 class Shapes(Protocol):
@@ -80,6 +80,28 @@ def floor_bytes(shapes: Shapes) -> int:
     return 2 * keys * kv_heads * head_dim * shapes.k_cache.element_size()
 
 
+def kv_bytes(arm: str, shapes: Shapes) -> int:
+    """Bytes of K and V that `arm` asks for: 2 * keys * (Hq, or Hkv * slices) * D * bytes an element.
+
+    For any arm of the table, split_kv included: parts share the keys, so their number does not matter.
+    """
+    return 2 * sum(keys_per_row(shapes)) * _readers(arm, shapes) * _row_bytes(shapes)
+
+
+def _readers(arm: str, shapes: Shapes) -> int:
+    """How many times each key of a row is loaded."""
+    (_, heads, head_dim), kv_heads = shapes.q.shape, shapes.k_cache.shape[2]
+    if arm in ("online", "decode"):
+        return heads
+    if arm in ("decode_gqa", "split_kv"):
+        return kv_heads * _ceil(heads // kv_heads * head_dim, GQA_SLICE)
+    raise BadArgument("arm", repr(arm), "no expectation is written down for it")
+
+
+def _row_bytes(shapes: Shapes) -> int:
+    return shapes.k_cache.shape[3] * shapes.k_cache.element_size()
+
+
 def online_threads(head_dim: int) -> int:
     """The least of 64, 128, 256 that is at least head_dim; 256 above."""
     return next((threads for threads in (64, 128) if threads >= head_dim), 256)
@@ -92,20 +114,17 @@ def online_barriers_per_key(head_dim: int) -> int:
 
 def expected(arm: str, shapes: Shapes, *, wave_size: int = 32) -> Traffic:
     """The expectation for `arm` (online, decode or decode_gqa) on a call of these shapes."""
-    total_q, heads, head_dim = shapes.q.shape
-    kv_heads = shapes.k_cache.shape[2]
+    total_q, _, head_dim = shapes.q.shape
     keys = keys_per_row(shapes)
     if arm == "online":
-        groups, threads, barriers = heads, online_threads(head_dim), online_barriers_per_key(head_dim)
+        threads, barriers = online_threads(head_dim), online_barriers_per_key(head_dim)
         lanes = _ceil(head_dim, ONLINE_ELEMENTS_PER_LANE) * sum(1 for n in keys if n)
     elif arm in ("decode", "decode_gqa"):
-        slices = _ceil(heads // kv_heads * head_dim, GQA_SLICE)
-        groups = heads if arm == "decode" else kv_heads * slices
         threads, barriers = DECODE_WAVES * wave_size, 0
         lanes = wave_size * sum(min(n, DECODE_WAVES) for n in keys)
     else:
-        raise BadArgument("arm", repr(arm), "no expectation is written down for it")
-    loaded = sum(keys) * groups * head_dim * shapes.k_cache.element_size()
+        raise BadArgument("arm", repr(arm), "its launch depends on the board: see kv_bytes and floor_bytes")
+    groups, loaded = _readers(arm, shapes), kv_bytes(arm, shapes) // 2
     return Traffic(
         k_bytes=loaded,
         v_bytes=loaded,
