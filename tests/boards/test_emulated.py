@@ -12,6 +12,8 @@ import torch
 from hipbook import boards
 from hipbook.boards import Buffer
 from hipbook.boards.emulated import EmulatedBoard
+from hipbook.boards.inventory import EMULATED
+from hipbook.emulator import isa
 from hipbook.errors import BoardUnavailable, HipbookError
 
 SMALL = Path(__file__).parents[1] / "emulator" / "small.hip"
@@ -43,6 +45,20 @@ def test_inventory_says_what_there_is_and_why_not():
 
 def test_identity_is_the_same_everywhere():
     assert EmulatedBoard().identity() == {"name": "gfx1200-emu", "arch": "gfx1200", "kind": "emulated"}
+
+
+@pytest.mark.parametrize("arch", EMULATED)
+def test_each_emulated_board_runs_its_own_architecture(arch):
+    board = boards.get(f"{arch}-emu")
+    assert (board.name, board.arch, board.wave_size) == (f"{arch}-emu", arch, 32)
+    built, out = board.build(SMALL, ["-g"]), torch.zeros(64, dtype=torch.int32)
+    done = board.launch(built, "dynamic_lds", (1, 1, 1), (64, 1, 1), [Buffer("out", out, "w")], lds_bytes=256)
+    assert (done.board, built.arch) == (board.name, arch)
+    assert out.tolist() == [(63 - t) * 3 for t in range(64)]
+
+
+def test_every_architecture_of_the_emulator_has_a_board():
+    assert set(EMULATED) == set(isa.FAMILIES)
 
 
 @pytest.fixture(scope="module")

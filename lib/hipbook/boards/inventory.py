@@ -52,8 +52,9 @@ def _absent_gpu(vendor: str) -> _Kind:
     return _Kind(lambda: Entry(f"{vendor}-0", "", "gpu", False, why), lambda: gpu.GpuBoard(0))
 
 
-# Emulated boards; those of another architecture are one line each once the emulator has its family.
-_KINDS: dict[str, _Kind] = {"gfx1200-emu": _emulated("gfx1200-emu", "gfx1200")}
+# Emulated boards, the default first: one for each architecture of emulator/isa.FAMILIES.
+EMULATED = ("gfx1200", "gfx1201")
+_KINDS: dict[str, _Kind] = {f"{arch}-emu": _emulated(f"{arch}-emu", arch) for arch in EMULATED}
 
 
 def _kinds() -> dict[str, _Kind]:
