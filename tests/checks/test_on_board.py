@@ -9,6 +9,7 @@ from hipbook import boards, checks
 from hipbook.checks.attention import FACTORS, PagedAttentionChecks
 from hipbook.checks.case import Status
 from hipbook.ops.attention_arms import ARMS
+from hipbook.ops.attention_ladder import RUNGS
 from hipbook.oracle.paged_attention import FAMILIES
 
 CASES = PagedAttentionChecks().test_cases()
@@ -28,8 +29,8 @@ def test_design_and_families_hold_on_the_default_board(results, capsys):
         for name, values in seen.items():
             print(f"  {name}: {', '.join(str(value) for value in values)}")
     assert summary.passed, [(r.case_id, r.status, r.reason) for r in summary.failed]
-    assert summary.cases >= 190
-    assert summary.values_compared >= 4_000_000
+    assert summary.cases >= 250
+    assert summary.values_compared >= 4_500_000
     assert summary.exact_compared >= 100_000
     assert summary.worst_row_nmse <= 5e-4
     assert summary.worst_error_over_bound <= 1
@@ -45,7 +46,8 @@ def test_design_and_families_hold_on_the_default_board(results, capsys):
 
 def test_every_arm_compared_values_in_every_family(results):
     compared = {(r.arm, r.case_id.split("/")[2]) for r in results if r.values_compared}
-    assert compared == {(arm, family) for arm in (*FACTORS["arm"], "auto") for family in FAMILIES}
+    assert compared == {(arm, family) for arm in PagedAttentionChecks.arms for family in FAMILIES}
+    assert set(PagedAttentionChecks.arms) == {*FACTORS["arm"], *RUNGS, "auto"}
 
 
 def test_only_the_refusals_of_the_contract_happen(results):

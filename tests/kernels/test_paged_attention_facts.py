@@ -59,6 +59,22 @@ def test_every_arm_on_every_architecture(arch: str) -> None:
         assert explicit == common + scratch
 
 
+RUNGS = ("online_shuffle", "online_wide", "online_tile")
+
+
+@pytest.mark.parametrize("arch", ["gfx1200", "gfx942"])
+def test_rungs_in_both_wave_widths(arch: str) -> None:
+    jobs = [
+        ("paged_attention/ladder.hip", arch, (*flags(rung, d), "-Wall", "-Wextra", "-Werror"))
+        for rung in RUNGS
+        for d in (100, 512)
+    ]
+    for (_, _, of), code in zip(jobs, build_many(jobs), strict=True):
+        (kernel,) = code.kernels.values()
+        assert f"-DHIPBOOK_ARM_{kernel.name.removeprefix('paged_attention_').upper()}=1" in of
+        assert (kernel.scratch_bytes, kernel.wave_size) == (0, ARCHS[arch].wave_size)
+
+
 @pytest.mark.slow
 def test_no_scratch_in_any_decode_arm() -> None:
     """Every ratio and D of the dtypes that take most and fewest registers, and the mixed ones at ratio 16."""

@@ -35,6 +35,19 @@ def test_bytes_of_the_reported_case():
 def test_barriers_per_key(d, barriers):
     assert traffic.expected("online", decode([9], 2, 2, d)).barriers_per_key == barriers
     assert traffic.expected("decode", decode([9], 2, 2, d)).barriers_per_key == 0
+    assert traffic.expected("online_shuffle", decode([9], 2, 2, d)).barriers_per_key == 4
+    assert traffic.expected("online_tile", decode([9], 2, 2, d)).barriers_per_key == 0.25
+
+
+def test_barriers_of_a_whole_wave():
+    """One before the loop of an arm in step, its keys' or tiles', and decode's one merge."""
+    keys = (0, 1, 16, 17)
+    assert [traffic.barriers_per_wave("online", 128, n) for n in keys] == [1, 12, 177, 188]
+    assert [traffic.barriers_per_wave("online_wide", 128, n) for n in keys] == [1, 5, 65, 69]
+    assert [traffic.barriers_per_wave("online_tile", 128, n) for n in keys] == [1, 5, 5, 9]
+    assert [traffic.barriers_per_wave("decode", 128, n) for n in keys] == [0, 1, 1, 1]
+    with pytest.raises(BadArgument):
+        traffic.barriers_per_wave("split_kv", 128, 5)
 
 
 def test_slices_read_k_again():
@@ -47,6 +60,8 @@ def test_live_lanes():
     assert (
         traffic.expected("online", call).k_live_lanes == 2 * 4 * 32
     )  # 32 of 128 threads, two rows with keys
+    assert traffic.expected("online_wide", call).k_live_lanes == 2 * 4 * 128
+    assert traffic.expected("online_tile", decode([20], 1, 1, 500)).k_live_lanes == 250  # two elements a lane
     assert traffic.expected("decode", call).k_live_lanes == (8 + 3) * 4 * 32
     assert traffic.expected("decode_gqa", call).k_live_lanes == (8 + 3) * 2 * 32
     assert traffic.expected("decode", call, wave_size=64).k_live_lanes == (8 + 3) * 4 * 64

@@ -4,7 +4,9 @@ The factors are arm, the three dtypes, head size, GQA ratio, kind of rows and fa
 sets of cases:
   test_cases  the pairwise covering design over the factors; every family for every arm (and for
               `auto`) at bf16; each head size of family 8; each ratio of family 10
-  full_cases  the whole product
+  full_cases  the whole product of the main arms
+The rungs of the ladder stay out of the product: every family at bf16, and a covering design of their own
+over dtypes, head sizes and kinds of rows, both among the test cases.
 Refusals are part of the contract and limited to it: a misaligned call (family 14), a head size
 outside the arm's set (family 8). What an arm refuses is kept out of the covering design, where it
 would cover pairs with nothing, and stands beside it.
@@ -24,6 +26,7 @@ from hipbook.errors import BadArgument, HipbookError, Refused
 from hipbook.ops.attention_arms import ARMS, DECODE_HEAD_DIMS
 from hipbook.ops.attention_call import DTYPES, AttentionCall
 from hipbook.ops.attention_dispatch import choose_arm
+from hipbook.ops.attention_ladder import ALL_ARMS, RUNGS
 from hipbook.ops.paged_attention import run_call
 from hipbook.oracle.drafts import Shape
 from hipbook.oracle.families import HEAD_DIMS_8, RATIOS_10
@@ -39,6 +42,11 @@ FACTORS: dict[str, tuple] = {
     "ratio": (1, 2, 4, 6, 16),
     "row_kind": ("decode", "chunked", "prefill"),
     "family": tuple(FAMILIES),
+}
+RUNG_FACTORS: dict[str, tuple] = {
+    **{name: FACTORS[name] for name in ("q", "kv", "out", "row_kind")},
+    "arm": tuple(RUNGS),
+    "head_dim": (64, 96, 128, 256, 512),
 }
 ALLOWED_REFUSALS = {"alignment": "misaligned", "head_dim": "head_dims"}  # kind: its family
 ODD_HEAD_DIMS = (1, 37, 500)  # `online` serves any; no list names these
@@ -110,7 +118,7 @@ class PagedAttentionChecks:
     """The operation as the check engine sees it."""
 
     name = "paged_attention"
-    arms = (*ARMS, "auto")
+    arms = (*ALL_ARMS, "auto")
 
     def design(self, seed: int = 0) -> Design:
         return pairwise(FACTORS, (sensible, serves), seed)
@@ -118,6 +126,10 @@ class PagedAttentionChecks:
     def test_cases(self) -> list[AttentionCase]:
         cases = [AttentionCase(**row) for row in self.design().rows]
         cases += [AttentionCase(arm, family) for family in FAMILIES for arm in self.arms]
+        for row in pairwise(RUNG_FACTORS).rows:
+            cases.append(
+                AttentionCase(family="strides" if row["head_dim"] in DECODE_HEAD_DIMS else "head_dims", **row)
+            )
         for arm in ARMS:
             cases += [AttentionCase(arm, "head_dims", head_dim=d) for d in HEAD_DIMS_8]
             cases += [AttentionCase(arm, "gqa_contexts", ratio=ratio) for ratio in RATIOS_10]
@@ -163,8 +175,8 @@ class PagedAttentionChecks:
         if case.arm == "auto":
             arms = {choose_arm(shape)[0], "online"}
         else:
-            arms = {case.arm} if ARMS[case.arm].supports(shape, 32) is None else set()
-        return [(ARMS[arm].source, ARMS[arm].flags(shape)) for arm in sorted(arms)]
+            arms = {case.arm} if ALL_ARMS[case.arm].supports(shape, 32) is None else set()
+        return [(ALL_ARMS[arm].source, ALL_ARMS[arm].flags(shape)) for arm in sorted(arms)]
 
     def _shape_of(self, case: AttentionCase) -> AttentionCall:
         """A call without tokens or blocks that has the case's dtypes and extents."""
@@ -253,7 +265,8 @@ class _Tally:
         return None
 
     def _refusal(self, call: AttentionCall, board: Board, refused: Refused) -> None:
-        reason = None if self.case.arm == "auto" else ARMS[self.case.arm].supports(call, board.wave_size)
+        arm = ALL_ARMS.get(self.case.arm)  # None: auto
+        reason = arm.supports(call, board.wave_size) if arm else None
         kind = reason.kind if reason is not None else "unexplained"
         self.refused[kind] = self.refused.get(kind, 0) + 1
         self.first_refusal = self.first_refusal or refused.what

@@ -15,8 +15,8 @@ rounded once (to nearest, ties to even). A row without keys is zeros; a token th
 (padding past query_start_loc[-1]) is not written; slots at or past seq_len and unused blocks may
 hold anything. docs/contracts.md says what is decided and why.
 
-The arms are in `attention_arms`, the rule of `arm="auto"` in `attention_dispatch`, what is refused
-in `attention_validate`.
+The arms are in `attention_arms`, those that are only measured in `attention_ladder`, the rule of
+`arm="auto"` in `attention_dispatch`, what is refused in `attention_validate`.
 """
 
 from collections.abc import Callable
@@ -33,6 +33,7 @@ from hipbook.errors import BadArgument, Refused
 from hipbook.ops.attention_arms import ARMS, Arm
 from hipbook.ops.attention_call import AttentionCall
 from hipbook.ops.attention_dispatch import choose_arm
+from hipbook.ops.attention_ladder import ALL_ARMS
 from hipbook.ops.attention_validate import check_shapes, check_tables, owned_rows
 from hipbook.ops.launch import (
     WITNESS_POISON,
@@ -157,12 +158,12 @@ def _resolve(call: AttentionCall, arm: str, board: Board) -> tuple[Arm, str]:
     if arm == "auto":
         name, reason = choose_arm(call, wave_size=wave_size, gpu=board.kind == "gpu")
         return ARMS[name], reason
-    if arm not in ARMS:
-        raise BadArgument("arm", repr(arm), f"must be auto or one of: {', '.join(ARMS)}")
-    refusal = ARMS[arm].supports(call, wave_size)
+    if arm not in ALL_ARMS:
+        raise BadArgument("arm", repr(arm), f"must be auto or one of: {', '.join(ALL_ARMS)}")
+    refusal = ALL_ARMS[arm].supports(call, wave_size)
     if refusal is not None:
         raise Refused(str(refusal), fix='arm="auto" picks an arm that serves the call')
-    return ARMS[arm], "asked for by name"
+    return ALL_ARMS[arm], "asked for by name"
 
 
 def _launch(

@@ -14,6 +14,8 @@ from hipbook.errors import BadArgument
 
 ONLINE_ELEMENTS_PER_LANE = 4
 DECODE_WAVES = 8
+TILE_KEYS = 16  # of online_tile
+IN_STEP = ("online", "online_shuffle", "online_wide", "online_tile")  # the whole workgroup takes a key
 GQA_SLICE = 2048  # ratio * D one workgroup of decode_gqa or split_kv takes
 
 
@@ -37,7 +39,7 @@ class Traffic:
     v_bytes: int
     workgroups: int
     threads: int  # of a workgroup
-    barriers_per_key: int  # the slope: barriers per wave at n + 1 keys less those at n
+    barriers_per_key: float  # the slope: barriers per wave at n + 1 keys less those at n; a mean for tiles
     k_live_lanes: int  # distinct (wave, lane) that load from K, over the launch
     floor_bytes: int  # fewest bytes of K and V any arm must read
 
@@ -91,7 +93,7 @@ def kv_bytes(arm: str, shapes: Shapes) -> int:
 def _readers(arm: str, shapes: Shapes) -> int:
     """How many times each key of a row is loaded."""
     (_, heads, head_dim), kv_heads = shapes.q.shape, shapes.k_cache.shape[2]
-    if arm in ("online", "decode"):
+    if arm in (*IN_STEP, "decode"):
         return heads
     if arm in ("decode_gqa", "split_kv"):
         return kv_heads * _ceil(heads // kv_heads * head_dim, GQA_SLICE)
@@ -112,13 +114,31 @@ def online_barriers_per_key(head_dim: int) -> int:
     return 4 + online_threads(head_dim).bit_length() - 1
 
 
+def in_step_barriers_per_key(arm: str, head_dim: int) -> float:
+    """online's; without the tree's steps 4; 4 a tile for online_tile, a mean over whole tiles."""
+    if arm == "online":
+        return online_barriers_per_key(head_dim)
+    return 4 / TILE_KEYS if arm == "online_tile" else 4
+
+
+def barriers_per_wave(arm: str, head_dim: int, keys: int) -> int:
+    """All barriers a wave of a row with `keys` keys passes, those outside the loop over keys too."""
+    if arm in IN_STEP:
+        per = TILE_KEYS if arm == "online_tile" else 1
+        return 1 + int(in_step_barriers_per_key(arm, head_dim) * per) * _ceil(keys, per)
+    if arm in ("decode", "decode_gqa"):
+        return 1 if keys else 0  # before the waves' results are merged
+    raise BadArgument("arm", repr(arm), "no expectation is written down for it")
+
+
 def expected(arm: str, shapes: Shapes, *, wave_size: int = 32) -> Traffic:
-    """The expectation for `arm` (online, decode or decode_gqa) on a call of these shapes."""
+    """The expectation for `arm` (online, a rung, decode or decode_gqa) on a call of these shapes."""
     total_q, _, head_dim = shapes.q.shape
     keys = keys_per_row(shapes)
-    if arm == "online":
-        threads, barriers = online_threads(head_dim), online_barriers_per_key(head_dim)
-        lanes = _ceil(head_dim, ONLINE_ELEMENTS_PER_LANE) * sum(1 for n in keys if n)
+    if arm in IN_STEP:
+        threads, barriers = online_threads(head_dim), in_step_barriers_per_key(arm, head_dim)
+        held = ONLINE_ELEMENTS_PER_LANE if arm in IN_STEP[:2] else _ceil(head_dim, threads)
+        lanes = _ceil(head_dim, held) * sum(1 for n in keys if n)
     elif arm in ("decode", "decode_gqa"):
         threads, barriers = DECODE_WAVES * wave_size, 0
         lanes = wave_size * sum(min(n, DECODE_WAVES) for n in keys)

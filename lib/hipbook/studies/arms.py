@@ -10,7 +10,7 @@ from hipbook.boards.base import Board, Counters
 from hipbook.errors import BadArgument
 from hipbook.measure import counts
 from hipbook.measure.counts import CountVerdict
-from hipbook.ops.attention_arms import ARMS
+from hipbook.ops.attention_ladder import ALL_ARMS
 from hipbook.ops.paged_attention import AttentionCall, AttentionResult, run_call
 from hipbook.oracle import traffic
 from hipbook.oracle.compare import Comparison, compare
@@ -77,7 +77,7 @@ class ArmRun:
 
     @property
     def reach(self) -> CountVerdict:
-        return counts.reached(self.witness, ARMS[self.arm].witness)
+        return counts.reached(self.witness, ALL_ARMS[self.arm].witness)
 
 
 def run_arm(

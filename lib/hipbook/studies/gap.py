@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from hipbook.boards.base import Board
 from hipbook.measure import counts
 from hipbook.notebooks.investigation import Investigation
-from hipbook.ops.attention_arms import ARMS
+from hipbook.ops.attention_ladder import ALL_ARMS
 from hipbook.ops.models import Model
 from hipbook.oracle import traffic
 from hipbook.oracle.paged_attention import NMSE_GATE
@@ -68,7 +68,7 @@ def keep(run: Investigation, steps: Runs) -> None:
         for step in runs:
             run.ran(
                 step.result.dispatch, subject=subject(step), arm=arm,
-                expected=ARMS[arm].witness, witness=step.witness,
+                expected=ALL_ARMS[arm].witness, witness=step.witness,
             )  # fmt: skip
         where = f"{arm}, {_contexts(runs)} keys"
         run.verdict(where, counts.all_good([step.correctness for step in runs]), expected="CORRECT")
@@ -229,7 +229,7 @@ def _sum(runs: Sequence[ArmRun], counter: str) -> int:
 
 def _reach(runs: Sequence[ArmRun]) -> counts.CountVerdict:
     codes = [code for run in runs for code in run.witness]
-    return counts.reached(codes, ARMS[runs[0].arm].witness)
+    return counts.reached(codes, ALL_ARMS[runs[0].arm].witness)
 
 
 def _contexts(runs: Sequence[ArmRun]) -> str:
