@@ -47,6 +47,15 @@ __device__ __forceinline__ float read_lane(float value, int lane) {
 #endif
 }
 
+// As read_lane, of a lane that may be another for every lane that asks.
+__device__ __forceinline__ float shuffle(float value, int lane) {
+#if HIPBOOK_NVIDIA
+  return __shfl_sync(0xffffffffu, value, lane);
+#else
+  return __shfl(value, lane);
+#endif
+}
+
 // The value of the lane whose number differs in the bits of MASK.
 template <int MASK>
 __device__ __forceinline__ float lane_xor(float value) {

@@ -265,12 +265,14 @@ extern "C" __global__ __launch_bounds__(split_kv::THREADS, split_kv::RESIDENT) v
   using namespace split_kv;
   __shared__ alignas(16) Shared shared;
 
+  // uniform(), since what a workgroup shares should take no vector registers: at ratio 16 none are left.
+  const int z = uniform(static_cast<int>(blockIdx.z));
+  const int place = uniform(static_cast<int>(blockIdx.x + gridDim.x * blockIdx.y));
   bear_witness(witness, WITNESS);
   const int thread = static_cast<int>(threadIdx.x);
-  const unsigned place = blockIdx.x + gridDim.x * blockIdx.y, kv_heads = static_cast<unsigned>(num_kv_heads);
-  const int token = uniform(static_cast<int>(place / kv_heads));
-  const int kv_head = static_cast<int>(place) - token * num_kv_heads;
-  const int slice = static_cast<int>(blockIdx.z) % SLICES, split = static_cast<int>(blockIdx.z) / SLICES;
+  const int token = uniform(static_cast<int>(unsigned(place) / unsigned(num_kv_heads)));
+  const int kv_head = place - token * num_kv_heads;
+  const int slice = z % SLICES, split = z / SLICES;
 
   const KeyRange keys =
       keys_of_token(token, seq_lens, query_start_loc, num_reqs, causal, window_left, window_right);

@@ -30,7 +30,7 @@ constexpr int LOADS = EPL / LOAD;
 constexpr int rows_in_flight() {
   int unroll = 4;
   while (unroll > 1 && (unroll * GROUPS > TILE ||
-                        unroll * (2 * Elements<KV, EPL>::WORDS + HEADS) + 2 * HEADS * EPL > 144)) {
+                        unroll * (2 * Elements<KV, EPL>::WORDS + 2 * HEADS) + 2 * HEADS * EPL > 176)) {
     unroll /= 2;
   }
   return unroll;
@@ -58,6 +58,26 @@ __device__ __forceinline__ float sum_over_row(float value) {
     return sum_over_row<BIT * 2>(value + lane_xor<BIT>(value));
   } else {
     return value;
+  }
+}
+
+// Caps scores that all lanes of a row hold. Each lane caps one of them and hands it out: that takes the
+// time of one, and its temporaries find room where the other scores were.
+__device__ __forceinline__ void cap(float (&score)[HEADS][UNROLL], float soft_cap, int lane, int group) {
+  constexpr int N = HEADS * UNROLL;
+#pragma unroll
+  for (int first = 0; first < N; first += LANES) {
+    float mine = 0.0f;
+#pragma unroll
+    for (int i = first; i < N && i < first + LANES; ++i) {
+      mine = lane == i - first ? score[i / UNROLL][i % UNROLL] : mine;
+    }
+    mine = capped(mine, soft_cap);
+#pragma unroll
+    for (int i = first; i < N && i < first + LANES; ++i) {
+      score[i / UNROLL][i % UNROLL] =
+          GROUPS == 1 ? read_lane(mine, i - first) : shuffle(mine, group * LANES + i - first);
+    }
   }
 }
 
@@ -158,13 +178,7 @@ __device__ __forceinline__ void attend_rows(const Rows& rows, const Q* q_rows, i
         }
       }
       if (soft_cap > 0.0f) {
-#pragma unroll
-        for (int h = 0; h < HEADS; ++h) {
-#pragma unroll
-          for (int u = 0; u < UNROLL; ++u) {
-            score[h][u] = capped(score[h][u], soft_cap);
-          }
-        }
+        cap(score, soft_cap, lane, group);
       }
 #pragma unroll
       for (int h = 0; h < HEADS; ++h) {

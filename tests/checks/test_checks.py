@@ -237,22 +237,29 @@ def test_the_full_record_is_written_and_read(tmp_path):
     path = checks.write_full_record(record, tmp_path / "deep" / "full.json")
     again = checks.read_full_record(path)
     assert again == json.loads(json.dumps(record))
-    mine = again["operations"]["paged_attention"]
-    assert mine["passed"] is False
-    assert mine["values_compared"] == sum(r.values_compared for r in results)
-    assert len(mine["failed"]) == 3
-    assert mine["arms"]["decode"]["launches_refused"] == {"head_dim": 4}
+    arms = again["operations"]["paged_attention"]
+    assert {arm: len(one["failed"]) for arm, one in arms.items()} == {"online": 2, "decode": 1}
+    assert not any(one["passed"] for one in arms.values())
+    assert sum(one["values_compared"] for one in arms.values()) == sum(r.values_compared for r in results)
+    assert arms["decode"]["launches_refused"] == {"head_dim": 4}
     with pytest.raises(HipbookError, match="hipbook check --full"):
         checks.read_full_record(tmp_path / "none.json")
 
 
-def test_a_run_of_one_operation_keeps_the_records_of_others(tmp_path):
+def test_a_run_of_one_arm_keeps_the_records_of_others(tmp_path):
     path = tmp_path / "full.json"
-    other = {"schema": 2, "operations": {"other": {"passed": True}}}
+    kept = {"other": {"its": {"passed": True}}, "paged_attention": {"decode": {"passed": True}}}
+    other = {"schema": 3, "operations": kept}
     path.write_text(json.dumps(other))
     record = checks.full_record([run(SMALL[0])], FakeBoard(), "fake 1.0", 1.0)
     checks.write_full_record(record, path)
-    assert set(checks.read_full_record(path)["operations"]) == {"other", "paged_attention"}
+    now = checks.read_full_record(path)["operations"]
+    assert {name: set(arms) for name, arms in now.items()} == {
+        "other": {"its"},
+        "paged_attention": {"decode", SMALL[0].arm},
+    }
+    assert now["paged_attention"]["decode"] == {"passed": True}
+    assert now["paged_attention"][SMALL[0].arm]["passed"] is True
     path.write_text(json.dumps({**other, "schema": 1}))
     with pytest.raises(HipbookError, match="schema 1"):
         checks.write_full_record(record, path)

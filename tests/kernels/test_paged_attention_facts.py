@@ -79,9 +79,11 @@ def test_rungs_in_both_wave_widths(arch: str) -> None:
 def test_no_scratch_in_any_decode_arm() -> None:
     """Every ratio and D of the dtypes that take most and fewest registers, and the mixed ones at ratio 16."""
     cases = [("decode_gqa", d, t, t, t, ratio) for d in DECODE_D for t in ("bf16", "f32") for ratio in RATIOS]
+    cases += [("split_kv", d, t, t, t, ratio) for d in DECODE_D for t in ("bf16", "f32") for ratio in RATIOS]
     cases += [("decode", d, t, t, t) for d in DECODE_D for t in DTYPES]
     cases += [
-        ("decode_gqa", d, q, kv, "bf16", 16)
+        (arm, d, q, kv, "bf16", 16)
+        for arm in ("decode_gqa", "split_kv")
         for d in DECODE_D
         for q, kv in itertools.product(DTYPES, DTYPES)
         if q != kv or q == "f16"
@@ -93,7 +95,7 @@ def test_no_scratch_in_any_decode_arm() -> None:
         for kernel in code.kernels.values()
         if kernel.scratch_bytes or kernel.vgpr_spills
     }
-    assert len(built) == 128 + 12 + 28
+    assert len(built) == 128 + 128 + 12 + 2 * 28
     assert scratch == {}
 
 

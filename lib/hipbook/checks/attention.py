@@ -4,7 +4,7 @@ The factors are arm, the three dtypes, head size, GQA ratio, kind of rows and fa
 sets of cases:
   test_cases  the pairwise covering design over the factors; every family for every arm (and for
               `auto`) at bf16; each head size of family 8; each ratio of family 10
-  full_cases  the whole product of the main arms
+  full_cases  the whole product of the main arms, and every ratio of family 10
 The rungs of the ladder stay out of the product: every family at bf16, and a covering design of their own
 over dtypes, head sizes and kinds of rows, both among the test cases.
 Refusals are part of the contract and limited to it: a misaligned call (family 14), a head size
@@ -137,8 +137,17 @@ class PagedAttentionChecks:
         return list(dict.fromkeys(cases))
 
     def full_cases(self) -> list[AttentionCase]:
-        """Every sensible combination, what an arm must refuse included."""
-        return [AttentionCase(**row) for row in allowed_product(FACTORS, (sensible,))]
+        """Every sensible combination, what an arm must refuse included; and each ratio of family 10."""
+        cases = [AttentionCase(**row) for row in allowed_product(FACTORS, (sensible,))]
+        cases += [
+            AttentionCase(arm, "gqa_contexts", t, t, t, head_dim, ratio, row_kind)
+            for t in ("bf16", "f32")
+            for head_dim in DECODE_HEAD_DIMS
+            for ratio in RATIOS_10
+            for row_kind in FACTORS["row_kind"]
+            for arm in ARMS
+        ]
+        return list(dict.fromkeys(cases))
 
     def parse(self, case_id: str) -> AttentionCase:
         try:

@@ -1,8 +1,8 @@
 """The last result of the whole product, kept in the tree: data/checks/full.json.
 
-For each operation it says when, on which board, of which sources and binaries, how many cases and
-values, and every case that failed. Times are of the run, never of a kernel. Operations are replaced one
-by one: a run of one of them leaves the others' records as they are.
+For each arm of each operation it says when, on which board, of which sources and binaries, how many
+cases and values, and every case that failed. Times are of the run, never of a kernel. Arms are replaced
+one by one: a run of one of them leaves the others' records as they are.
 """
 
 import hashlib
@@ -18,16 +18,16 @@ from hipbook.checks.case import CheckResult, Operation
 from hipbook.checks.runner import build_all, find_operation, summarise
 from hipbook.errors import HipbookError
 
-SCHEMA = 2
+SCHEMA = 3
 KEPT_FAILURES = 200
 PROBES = 12  # code objects an arm that tell whether a record is of the present binaries
 
 
 def full_record(results: Sequence[CheckResult], board: Board, compiler: str, seconds: float) -> dict:
-    """{"schema", "operations": {name: record}} of plain values in a fixed order."""
-    by_operation: dict[str, list[CheckResult]] = defaultdict(list)
+    """{"schema", "operations": {name: {arm: record}}} of plain values in a fixed order."""
+    by_arm: dict[tuple[str, str], list[CheckResult]] = defaultdict(list)
     for result in results:
-        by_operation[result.operation].append(result)
+        by_arm[result.operation, result.arm].append(result)
     common = {
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "hipbook": __version__,
@@ -35,31 +35,17 @@ def full_record(results: Sequence[CheckResult], board: Board, compiler: str, sec
         "compiler": compiler,
         "seconds_of_the_whole_run": round(seconds),
     }
-    records = {name: {**common, **_of_operation(name, by_operation[name], board)} for name in by_operation}
-    return {"schema": SCHEMA, "operations": dict(sorted(records.items()))}
+    operations: dict[str, dict] = defaultdict(dict)
+    for (name, arm), members in sorted(by_arm.items()):
+        operations[name][arm] = {**common, **_of_arm(name, arm, members, board)}
+    return {"schema": SCHEMA, "operations": dict(operations)}
 
 
-def _of_operation(name: str, results: Sequence[CheckResult], board: Board) -> dict:
-    by_arm: dict[str, list[CheckResult]] = defaultdict(list)
-    for result in results:
-        by_arm[result.arm].append(result)
+def _of_arm(name: str, arm: str, results: Sequence[CheckResult], board: Board) -> dict:
     total = summarise(results)
     objects = sorted({sha for result in results for sha in result.code_objects})
     return {
         "passed": total.passed,
-        **_figures(results),
-        "arms": {arm: _figures(members) for arm, members in sorted(by_arm.items())},
-        "failed": [[r.case_id, str(r.status), r.reason] for r in total.failed[:KEPT_FAILURES]],
-        "case_ids_sha256": _digest(sorted(result.case_id for result in results)),
-        "source_sha256": sorted({result.source_sha256 for result in results if result.source_sha256}),
-        "code_objects": {"count": len(objects), "sha256_of_all": _digest(objects)},
-        "probes": _probes(find_operation(name), sorted(by_arm), board),
-    }
-
-
-def _figures(results: Sequence[CheckResult]) -> dict:
-    total = summarise(results)
-    return {
         "cases": total.cases,
         "statuses": total.by_status,
         "launches": sum(result.launches for result in results),
@@ -69,19 +55,20 @@ def _figures(results: Sequence[CheckResult]) -> dict:
         "worst_nmse": float(f"{total.worst_nmse:.4g}"),
         "worst_row_nmse": float(f"{total.worst_row_nmse:.4g}"),
         "worst_error_over_bound": float(f"{total.worst_error_over_bound:.4g}"),
+        "failed": [[r.case_id, str(r.status), r.reason] for r in total.failed[:KEPT_FAILURES]],
+        "case_ids_sha256": _digest(sorted(result.case_id for result in results)),
+        "source_sha256": sorted({result.source_sha256 for result in results if result.source_sha256}),
+        "code_objects": {"count": len(objects), "sha256_of_all": _digest(objects)},
+        "probe": _probe(find_operation(name), arm, board),
     }
 
 
-def _probes(operation: Operation, arms: Sequence[str], board: Board) -> dict[str, str]:
-    """For each arm, one hash over the binaries of its first few cases as they are built now."""
-    cases = operation.test_cases()
-    chosen = {arm: [case for case in cases if case.arm == arm][:PROBES] for arm in arms}
-    build_all([case for group in chosen.values() for case in group], board)
-    probes = {}
-    for arm, group in chosen.items():
-        jobs = sorted({job for case in group for job in operation.build_jobs(case)})
-        probes[arm] = _digest([board.build(*job).sha256 for job in jobs])
-    return probes
+def _probe(operation: Operation, arm: str, board: Board) -> str:
+    """One hash over the binaries of the arm's first few cases as they are built now."""
+    cases = [case for case in operation.test_cases() if case.arm == arm][:PROBES]
+    build_all(cases, board)
+    jobs = sorted({job for case in cases for job in operation.build_jobs(case)})
+    return _digest([board.build(*job).sha256 for job in jobs])
 
 
 def _digest(words: Sequence[str]) -> str:
@@ -93,11 +80,12 @@ def stale_arms(record: dict, board: Board) -> list[str]:
 
     Empty: the record is current. A change of sources that leaves the binaries as they are does not count.
     """
-    stale = []
-    for name, of_operation in record["operations"].items():
-        now = _probes(find_operation(name), list(of_operation["probes"]), board)
-        stale += [f"{name}/{arm}" for arm, was in of_operation["probes"].items() if now[arm] != was]
-    return stale
+    return [
+        f"{name}/{arm}"
+        for name, arms in record["operations"].items()
+        for arm, was in arms.items()
+        if _probe(find_operation(name), arm, board) != was["probe"]
+    ]
 
 
 def default_path() -> Path:
@@ -105,11 +93,13 @@ def default_path() -> Path:
 
 
 def write_full_record(record: dict, path: Path | None = None) -> Path:
-    """Put the record's operations into the file (data/checks/full.json), whole or not at all."""
+    """Put the record's arms into the file (data/checks/full.json), whole or not at all."""
     where = path or default_path()
     where.parent.mkdir(parents=True, exist_ok=True)
     kept = read_full_record(where)["operations"] if where.exists() else {}
-    merged = {**record, "operations": dict(sorted({**kept, **record["operations"]}.items()))}
+    names = sorted({*kept, *record["operations"]})
+    arms = {name: {**kept.get(name, {}), **record["operations"].get(name, {})} for name in names}
+    merged = {"schema": SCHEMA, "operations": {name: dict(sorted(arms[name].items())) for name in names}}
     temporary = where.with_suffix(".tmp")
     temporary.write_text(json.dumps(merged, indent=1) + "\n", encoding="utf-8")
     temporary.replace(where)

@@ -19,7 +19,7 @@ from hipbook.oracle.randoms import Randoms
 
 NAN = float("nan")
 HEAD_DIMS_8 = (32, 64, 80, 96, 100, 160, 192)
-RATIOS_10 = (1, 2, 3, 4, 5, 6, 7, 8, 16)
+RATIOS_10 = tuple(range(1, 17))
 BLOCK_SIZES_11 = (1, 16, 17, 544, 1056, 1568)
 INT32_MAX = 2**31 - 1
 
