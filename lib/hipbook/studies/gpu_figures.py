@@ -1,0 +1,55 @@
+"""Times that a GPU board gave us, for notebooks that count on an emulated one: read from committed records.
+
+`data/measured/<board>/*.record.json` are records of runs on a board with a clock. A notebook shows the newest
+one's figures with board and date, and runs without.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+from hipbook import paths, records
+from hipbook.records import Record
+
+Row = dict[str, object]
+NONE = "no record of a GPU board is in data/measured: nothing here was timed by us"
+
+
+def newest(operation: str, folder: Path | None = None) -> Record | None:
+    """The record of a GPU board that finished last among those with a measured figure of `operation`."""
+    root = folder or paths.data() / "measured"
+    found = [
+        record
+        for board in sorted(root.iterdir() if root.is_dir() else ())
+        if board.is_dir()
+        for record in map(records.read, records.find(board))
+        if record.board.get("kind") == "gpu" and rows(record, operation)
+    ]
+    return max(found, key=lambda record: datetime.fromisoformat(record.times.finished), default=None)
+
+
+def rows(record: Record, operation: str) -> list[Row]:
+    """Measured figures whose subject begins with the operation's name, as the record holds them."""
+    return [
+        {
+            "subject": fact.subject,
+            "quantity": fact.quantity,
+            "value": fact.value,
+            "unit": fact.unit,
+            "bound": None if fact.bound is None else fact.bound.value,
+        }
+        for fact in record.facts
+        if fact.kind == "measured" and fact.subject.startswith(f"{operation} ")
+    ]
+
+
+def told(operation: str, folder: Path | None = None) -> tuple[str, Sequence[Row]]:
+    """(board and date in words, the figures), or (that there are none, nothing)."""
+    record = newest(operation, folder)
+    if record is None:
+        return NONE, ()
+    board = record.board
+    product = f" ({board['product']})" if board.get("product") else ""
+    commit = f", commit {record.environment.commit[:12]}" if record.environment.commit else ""
+    when = record.times.finished[:10]
+    return f"measured on {board['name']}{product}, {board['arch']}, {when}{commit}", rows(record, operation)
