@@ -6,7 +6,8 @@
     expert_ids  int32 [P]                               the experts the router chose
     out         f32   [P, hidden]
 
-    gate_p = gate[expert_p] x, up_p = up[expert_p] x, h_p = gate_p * sigmoid(gate_p) * up_p, out_p = down[expert_p] h_p
+    gate_p = gate[expert_p] x, up_p = up[expert_p] x
+    h_p = gate_p * sigmoid(gate_p) * up_p, out_p = down[expert_p] h_p
 
 Each product is `grouped_gemv`, which quantizes the values it is given. The path as reported calls it for
 gate and again for up with the same x, and x is quantized twice; hoisted, x is quantized once and its blocks

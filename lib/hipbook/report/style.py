@@ -13,8 +13,17 @@ ARM_COLOURS = {
     "decode_gqa": "#009E73",
     "split_kv": "#56B4E9",
     "tiled_ref": "#000000",
+    "serial": "#D55E00",
+    "superblock": "#D55E00",
+    "block": "#56B4E9",
+    "chunked": "#0072B2",
+    "wave": "#009E73",
+    "spread": "#009E73",
 }
-ARM_HATCHES = {"online": "", "decode": "//", "decode_gqa": "..", "split_kv": "xx"}
+ARM_HATCHES = {
+    "online": "", "decode": "//", "decode_gqa": "..", "split_kv": "xx",
+    "serial": "", "superblock": "", "block": "xx", "chunked": "//", "wave": "..", "spread": "..",
+}  # fmt: skip
 FLOOR_COLOUR = "#444444"
 
 
@@ -25,7 +34,7 @@ def colour(arm: str) -> str:
 
 def use() -> None:
     """Set the theme for the figures drawn after it."""
-    sns.set_theme(context="notebook", style="whitegrid", palette=list(ARM_COLOURS.values()))
+    sns.set_theme(context="notebook", style="whitegrid", palette=list(dict.fromkeys(ARM_COLOURS.values())))
     plt.rcParams.update(
         {"figure.dpi": 96, "savefig.dpi": 144, "axes.titleweight": "bold", "figure.autolayout": True}
     )

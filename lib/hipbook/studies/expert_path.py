@@ -112,10 +112,23 @@ def layer_rows(runs: Sequence[PathRun]) -> list[Row]:
             "dispatches": len(run.dispatches),
             "quantize dispatches": len(run.quantizations),
             "values read, B": sum(done.counters.buffers["x"].bytes_read for done in run.quantizations),
-            "blocks written, B": sum(done.counters.buffers["out"].bytes_written for done in run.quantizations),
+            "blocks written, B": sum(
+                done.counters.buffers["out"].bytes_written for done in run.quantizations
+            ),
         }
         for run in runs
     ]
+
+
+def saving(runs: Sequence[PathRun]) -> str:
+    """What the second path leaves out of the first, in words; counted."""
+    first, second = layer_rows(runs)
+    read, written = (first[name] - second[name] for name in ("values read, B", "blocks written, B"))
+    return (
+        f"{first['quantize dispatches'] - second['quantize dispatches']} of {first['quantize dispatches']} "
+        f"quantize dispatches, {read:,} of {first['values read, B']:,} B of values read, "
+        f"{written:,} of {first['blocks written, B']:,} B of blocks written"
+    )
 
 
 def instruction_rows(runs: Sequence[PathRun]) -> list[Row]:
@@ -131,7 +144,7 @@ def instruction_rows(runs: Sequence[PathRun]) -> list[Row]:
 
 
 def structure(total: int, layers: int) -> tuple[int, int]:
-    """(quantizations a layer, those outside the layers) of a reported total: 281 over 40 layers is 7 and 1."""
+    """(quantizations a layer, those outside the layers) of a reported total: 281 of 40 layers is 7 and 1."""
     per_layer, outside = divmod(total, layers)
     if per_layer < 3:
         raise BadArgument(

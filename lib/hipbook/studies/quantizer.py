@@ -1,4 +1,4 @@
-"""Notebook 13: the Q8_K quantizer's arms on one row of activations, and all the blocks that tell them apart."""
+"""Notebook 13: the Q8_K quantizer's arms on one row of activations, and on blocks that tell them apart."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,7 +13,7 @@ from hipbook.studies.op_runs import OpRun, Row
 
 REPORTS = ("mudler/vllm.cpp#1294", "mudler/vllm.cpp#1876", "mudler/vllm.cpp#2472")
 COLUMNS = ["source", "board", "model", "workload", "arm", "quantity", "value", "unit", "status"]
-QUANTITIES = ("live lanes", "of lanes", "x bytes", "bytes written", "barriers per wave")
+QUANTITIES = ("live lanes", "lanes launched", "x bytes", "bytes written", "barriers per wave")
 NAMES = ("QuantizeQ8KK", "quantize_q8_1", "thread per block", "cooperative")
 
 
@@ -25,25 +25,34 @@ def reported() -> list[Row]:
     ]  # fmt: skip
 
 
+def cooperative_factor() -> float:
+    """How many times less GPU time a token the cooperative kernel took, by its report."""
+    before, after = (
+        reports.values(source=REPORTS[2], arm=arm, quantity="gpu_time_per_token")
+        for arm in ("one thread per block", "cooperative")
+    )
+    return before[0] / after[0]
+
+
 def expectation(arms: Sequence[str], k: int, dtype: str, wave_size: int) -> list[Row]:
     """What sizes alone foretell of one row of `k` elements, an arm a row."""
     blocks, size = k // BLOCK, DTYPES[dtype].itemsize
     # a tree over 256 values and one over 16, a barrier after what each starts from and after each step
     tree = 1 + 8 + 1 + 4
-    per_arm = {
-        "serial": {"live lanes": blocks, "of lanes": -(-blocks // 128) * 128, "reads": 2, "barriers": 0},
-        "block": {"live lanes": k, "of lanes": k, "reads": 1, "barriers": tree},
-        "wave": {"live lanes": blocks * wave_size, "of lanes": blocks * wave_size, "reads": 1, "barriers": 0},
+    per_arm = {  # lanes that load x, lanes launched, times x is read, barriers
+        "serial": (blocks, -(-blocks // 128) * 128, 2, 0),
+        "block": (k, k, 1, tree),
+        "wave": (blocks * wave_size, blocks * wave_size, 1, 0),
     }
     return [
         {
             "arm": arm,
-            "live lanes": per_arm[arm]["live lanes"],
-            "of lanes": per_arm[arm]["of lanes"],
-            "x bytes": per_arm[arm]["reads"] * k * size,
-            "of the floor": per_arm[arm]["reads"],
+            "live lanes": per_arm[arm][0],
+            "lanes launched": per_arm[arm][1],
+            "x bytes": per_arm[arm][2] * k * size,
+            "of the floor": per_arm[arm][2],
             "bytes written": blocks * BLOCK_BYTES,
-            "barriers per wave": per_arm[arm]["barriers"],
+            "barriers per wave": per_arm[arm][3],
         }
         for arm in arms
     ]
@@ -76,7 +85,7 @@ def counted(runs: Sequence[OpRun]) -> dict[str, Row]:
     return {
         one.arm: {
             "live lanes": one.live_lanes("x"),
-            "of lanes": one.lanes,
+            "lanes launched": one.lanes,
             "x bytes": one.bytes_read("x"),
             "bytes written": one.bytes_written("out"),
             "barriers per wave": one.counters.totals["BARRIERS"] // one.counters.totals["SQ_WAVES"],

@@ -20,7 +20,7 @@ Row = dict[str, object]
 def predicted(kernel: str, factors: Mapping[str, float]) -> list[Row]:
     """A row for each change: wall of a token (ms) when `kernel`'s time a token is divided by its factor.
 
-    `kernel` is a pattern of one kernel's name; a factor is at least 1, or inf for a kernel that costs nothing.
+    `kernel` is a pattern of one kernel's name; a factor is at least 1, inf for a kernel that costs nothing.
     """
     found = decode_attribution.subtract(decode_attribution.pair("", "", *TOKENS, SEED))
     match = found.kernels.filter(pl.col("Name").str.contains(kernel))
@@ -30,7 +30,7 @@ def predicted(kernel: str, factors: Mapping[str, float]) -> list[Row]:
             fix=f"one of {', '.join(found.kernels['Name'].head(8))}",
         )  # fmt: skip
     now = match["Ns_Per_Token"].sum()
-    walls = amdahl(found.wall_ns_per_token, now, list(factors.values()))["Wall_Ns"].to_list()
+    walls = amdahl(found.wall_ns_per_token, now, tuple(factors.values()))["Wall_Ns"].to_list()
     return [
         {
             "change": change,
