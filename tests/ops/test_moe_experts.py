@@ -1,4 +1,4 @@
-"""The experts of a layer along both paths: quantizations counted on the board, results byte for byte equal."""
+"""The experts of a layer along both paths: quantizations counted on the board, results equal to the byte."""
 
 from dataclasses import replace
 

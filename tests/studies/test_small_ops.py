@@ -1,4 +1,4 @@
-"""Notebooks 13 and 14: what they foretell holds on the board at other sizes too, and they see what is wrong."""
+"""Notebooks 13 and 14: what they foretell holds on the board at other sizes, and they see what is wrong."""
 
 from dataclasses import replace
 

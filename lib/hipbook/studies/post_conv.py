@@ -28,7 +28,7 @@ def reported() -> list[Row]:
 
 
 def chunking(model: str = "14B-A3B") -> float:
-    """How many times shorter a call became by chunking, as reported for the model nearest to notebook 12's."""
+    """How many times shorter a call became by chunking, as reported for a model like notebook 12's."""
     before, after = (
         reports.values(source=REPORTS[1], model=model, arm=f"GdnPostConvK {arm}")
         for arm in ("serial", "chunked")
