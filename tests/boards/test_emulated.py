@@ -14,7 +14,7 @@ from hipbook.boards import Buffer
 from hipbook.boards.emulated import EmulatedBoard
 from hipbook.boards.inventory import EMULATED
 from hipbook.emulator import isa
-from hipbook.errors import BoardUnavailable, HipbookError
+from hipbook.errors import BadArgument, BoardUnavailable, HipbookError
 
 SMALL = Path(__file__).parents[1] / "emulator" / "small.hip"
 
@@ -75,6 +75,26 @@ def test_a_dispatch_says_what_ran(small):
     assert done.time_us is None
     assert done.counters.totals["SQ_WAVES"] == 1
     assert list(done.counters.buffers) == ["in", "out"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("threads", 0), ("threads", 1.5), ("threads", "2"), ("threads", True), ("wave_order_seed", "a"),
+        ("max_wave_instructions", np.float32(1e6)), ("max_wave_instructions", 0), ("lds_bytes", -1),
+        ("lds_bytes", 4.0), ("checks", "no"), ("timed", True),
+    ],
+)  # fmt: skip
+def test_an_option_of_the_wrong_kind_is_named_before_anything_runs(name, value):
+    with pytest.raises(BadArgument, match=name) as caught:
+        EmulatedBoard().launch(None, "kernel", (1, 1, 1), (32, 1, 1), [], **{name: value})
+    assert caught.value.fix
+
+
+@pytest.mark.parametrize("board", [5, ["gfx1200-emu"], object()])
+def test_what_is_no_board_is_refused(board):
+    with pytest.raises(BadArgument, match="must be a board or the name of one"):
+        boards.get(board)
 
 
 def test_ctrl_c_stops_a_run(small):

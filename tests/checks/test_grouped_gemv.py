@@ -13,6 +13,7 @@ from hipbook.checks.grouped_gemv import GemvCase, GemvChecks
 from hipbook.errors import BadArgument, KernelFault
 from hipbook.ops import grouped_gemv as ops
 from hipbook.ops.grouped_gemv import ARMS, FORMATS, grouped_gemv
+from hipbook.ops.launch import poison_
 from hipbook.ops.quantize_q8k import quantize_q8k
 
 CHECKS = GemvChecks()
@@ -81,6 +82,19 @@ def test_blocks_given_are_not_quantized_again():
         ({"weight_format": "Q6_K"}, "weights.shape[3]"),
         ({"out_dtype": torch.float16}, "out_dtype"),
         ({"arm": "fast"}, "arm"),
+        ({"arm": ["spread"]}, "arm"),
+        ({"quantizer_arm": 5}, "quantizer_arm"),
+        ({"weight_format": ["Q4_K"]}, "weight_format"),
+        ({"out_dtype": "f32"}, "out_dtype"),
+        ({"board": 5}, "board"),
+        ({"checked": None}, "checked"),
+        ({"grid": (1, 1, 1)}, "option grid"),
+        ({"act": 5}, "act"),
+        ({"out": torch.zeros(8, 3, dtype=torch.bfloat16)}, "out.dtype"),
+        ({"out": torch.zeros(7, 3)}, "out.shape"),
+        ({"out": torch.zeros(3, 8).T}, "out.stride()"),
+        ({"out": torch.zeros(8, 3, requires_grad=True)}, "out"),
+        ({"out": ACT.view(-1)[:24].view(8, 3)}, "out"),
         ({"expert_ids": IDS + 1}, "expert_ids[1]"),
         ({"expert_ids": IDS - 1}, "expert_ids[1]"),
         ({"expert_ids": IDS.long()}, "expert_ids.dtype"),
@@ -98,8 +112,18 @@ def test_bad_arguments_are_refused(changes, argument):
         ids[1] = 8 if int(changes["expert_ids"][0]) > int(IDS[0]) else -1
         call["expert_ids"] = ids
     with pytest.raises(BadArgument) as caught:
-        grouped_gemv(board=BOARD, **call)
+        grouped_gemv(**{"board": BOARD, **call})
     assert caught.value.argument == argument
+    assert caught.value.fix
+
+
+@pytest.mark.parametrize("checked", [True, False])
+def test_the_result_lands_in_out(checked):
+    out = torch.full((8, 3), 7.0)
+    result = grouped_gemv(ACT, WEIGHTS, IDS, weight_format="Q4_K", board=BOARD, out=out, checked=checked)
+    assert result.out is out
+    assert torch.equal(out, grouped_gemv(ACT, WEIGHTS, IDS, weight_format="Q4_K", board=BOARD).out)
+    assert result.witness == (0x20 if checked else None)
 
 
 def test_a_smaller_grid_does_all_results(monkeypatch):
@@ -122,7 +146,7 @@ def test_a_wrong_witness_and_an_unwritten_row_are_faults():
             done = BOARD.launch(code_object, kernel, grid, block, args, **options)
             for arg in args:
                 if isinstance(arg, Buffer) and arg.name == self.name and kernel.startswith("grouped"):
-                    arg.tensor[-1:] = -1 if self.name == "witness" else ops.poison_(arg.tensor[-1:].clone())
+                    arg.tensor[-1:] = -1 if self.name == "witness" else poison_(arg.tensor[-1:].clone())
             return done
 
     for name, told in (("witness", "wrote no witness"), ("out", "row 7 were never written")):

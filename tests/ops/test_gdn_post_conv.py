@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -10,6 +11,7 @@ from hipbook.boards.base import Buffer
 from hipbook.errors import BadArgument, KernelFault, Refused
 from hipbook.ops import gdn_post_conv as gdn
 from hipbook.ops.gdn_post_conv import ARMS, PostConvOutputs, output_shapes, run_call, vector_elements
+from hipbook.ops.launch import poison_
 from hipbook.oracle.gdn_post_conv import compare, make, reference
 
 BOARD = boards.get(boards.DEFAULT)
@@ -39,6 +41,8 @@ BAD = {
     "dk": ({"dk": 0}, "dk", "1 .."),
     "dv": ({"dv": 2.0}, "dv", "integer"),
     "heads": ({"num_k_heads": True}, "num_k_heads", "integer"),
+    "heads f32": ({"num_k_heads": np.float32(3)}, "num_k_heads", "integer"),
+    "conv negated": ({"conv": torch._neg_view(CALL.conv.contiguous())}, "conv", "its own values"),
 }
 
 
@@ -71,6 +75,38 @@ def test_bad_arguments_are_refused_before_anything_runs(case):
         run_call(replace(CALL, **changes), board=NoLaunch())
     assert caught.value.argument == argument
     assert rule in str(caught.value)
+    assert caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("options", "argument"),
+    [
+        ({"arm": ["wave"]}, "arm"), ({"arm": None}, "arm"), ({"board": 5}, "board"),
+        ({"out": 5}, "out"), ({"out": CALL.conv}, "out"), ({"checked": 1}, "checked"),
+    ],
+)  # fmt: skip
+def test_options_of_the_wrong_kind_are_named(options, argument):
+    with pytest.raises(BadArgument) as caught:
+        run_call(CALL, **{"board": NoLaunch(), **options})
+    assert (caught.value.argument, bool(caught.value.fix)) == (argument, True)
+    with pytest.raises(BadArgument, match="call = int"):
+        run_call(5, board=NoLaunch())
+
+
+def test_outputs_torch_would_not_let_be_written_are_refused_before_the_launch():
+    good = outputs()
+    with torch.inference_mode():
+        inference = good.k.clone()
+    for checked in (True, False):
+        for name, tensor, word in (
+            ("g", good.g.clone().requires_grad_(), "requires grad"), ("k", inference, "inference tensor"),
+        ):  # fmt: skip
+            with pytest.raises(BadArgument, match=word) as caught:
+                run_call(CALL, board=NoLaunch(), out=replace(good, **{name: tensor}), checked=checked)
+            assert caught.value.argument == f"out.{name}"
+    with torch.inference_mode():  # where torch lets it
+        run_call(CALL, board=BOARD, out=replace(good, k=inference))
+    assert compare(replace(good, k=inference.clone()), reference(CALL)).why == ""
 
 
 def test_outputs_that_break_the_contract_are_refused():
@@ -115,7 +151,7 @@ def test_no_token_is_not_launched():
     [
         (lambda a: a["witness"][:1].fill_(-1), "wrote no witness"),
         (lambda a: a["witness"][:1].fill_(0x10), "wrote witness 0x10, expected 0x20"),
-        *((lambda a, n=n: gdn.poison_(a[n][1:2]), f"{n}: .* row 1") for n in ("q", "k", "v", "g", "beta")),
+        *((lambda a, n=n: poison_(a[n][1:2]), f"{n}: .* row 1") for n in ("q", "k", "v", "g", "beta")),
     ],
 )
 def test_a_launch_that_misbehaves_is_a_fault_and_leaves_out_alone(spoil, told):

@@ -18,6 +18,9 @@ X = make("random", 0, rows=3, k=512, dtype=torch.float32)
 NAN, INF = X.clone(), X.clone()
 NAN[1, 300], INF[2, 5] = float("nan"), float("-inf")
 OUT = torch.zeros(3, 2, BLOCK_BYTES, dtype=torch.uint8)
+GRAD = torch.zeros(3, 2, BLOCK_BYTES, requires_grad=True)  # no integer tensor can
+with torch.inference_mode():
+    INFERENCE = OUT.clone()
 RAW = torch.zeros(3 * 2 * 300, dtype=torch.uint8)
 BAD = {
     "x dtype": (X.double(), {}, "x.dtype", "float64"),
@@ -28,10 +31,17 @@ BAD = {
     "NaN": (NAN, {}, "x[1, 300]", "must be finite"),
     "infinity": (INF, {}, "x[2, 5]", "must be finite"),
     "arm": (X, {"arm": "fast"}, "arm", "serial, block, wave"),
+    "arm unhashable": (X, {"arm": ["wave"]}, "arm", "serial, block, wave"),
+    "board": (X, {"board": 5}, "board", "a board or the name of one"),
+    "checked": (X, {"checked": "yes"}, "checked", "True or False"),
+    "option of the wrapper": (X, {"kernel": "k"}, "option kernel", "the wrapper's own"),
+    "x negated": (torch._neg_view(X), {}, "x", "its own values"),
     "out dtype": (X, {"out": OUT.to(torch.int8)}, "out.dtype", "int8"),
     "out shape": (X, {"out": OUT[:2]}, "out.shape", "292"),
     "out strided": (X, {"out": RAW.view(3, 2, 300)[..., :292]}, "out.stride()", "contig"),
     "out unaligned": (X, {"out": RAW[1:1753].view(3, 2, 292)}, "out.data_ptr()", "4"),
+    "out wants grad": (X.detach(), {"out": GRAD}, "out.dtype", "uint8"),
+    "out inference": (X, {"out": INFERENCE}, "out", "outside inference mode"),
     "out is x": (X, {"out": X.view(torch.uint8).view(-1)[:1752].view(3, 2, 292)}, "out", "overlap x's"),
 }  # fmt: skip
 
@@ -64,9 +74,10 @@ class Broken:
 def test_bad_arguments_are_refused_before_anything_runs(case):
     x, options, argument, rule = BAD[case]
     with pytest.raises(BadArgument) as caught:
-        quantize_q8k(x, board=NoLaunch(), **options)
+        quantize_q8k(x, **{"board": NoLaunch(), **options})
     assert caught.value.argument == argument
     assert rule in str(caught.value)
+    assert caught.value.fix
 
 
 @pytest.mark.parametrize("arm", ARMS)

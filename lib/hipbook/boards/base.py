@@ -31,8 +31,9 @@ class Buffer:
     access: Literal["r", "w", "rw"] = "r"
 
 
-# Scalars are typed by numpy (np.int32(5), np.int64(7), np.float32(0.5)): size and kind are checked
-# against the kernel's argument layout. None is a null pointer.
+# Scalars are typed by numpy (np.int32(5), np.int64(7), np.float32(0.5)): their size is checked against the
+# kernel's argument layout. Whether four bytes are an int or a float a code object does not say: the wrapper's
+# business. None is a null pointer.
 Arg = Buffer | np.generic | None
 
 

@@ -1,5 +1,6 @@
 """The emulated board: runs code objects on the CPU, checked and exactly counted. Needs no AMD hardware."""
 
+import numbers
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,22 @@ from hipbook.emulator import Pointer
 from hipbook.errors import BadArgument, EmulatorError
 
 MAX_WAVE_INSTRUCTIONS = 500_000_000  # budget of one wave; kernels of ours need less than a hundredth
+
+
+def _check_options(checks: object, seed: object, threads: object, most: object, lds_bytes: object) -> None:
+    """BadArgument for an option of the wrong type, or a count below its least."""
+    if not isinstance(checks, bool):
+        raise BadArgument("checks", repr(checks), "must be True or False", fix="checks=True")
+    for name, value, least in (
+        ("wave_order_seed", seed, None),
+        ("threads", 1 if threads is None else threads, 1),
+        ("max_wave_instructions", most, 1),
+        ("lds_bytes", lds_bytes, 0),
+    ):
+        whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+        if not whole or (least is not None and value < least):
+            rule = "must be an integer" + ("" if least is None else f" of at least {least}")
+            raise BadArgument(name, repr(value), rule, fix=f"{name}={least or 0}")
 
 
 class EmulatedBoard:
@@ -66,8 +83,12 @@ class EmulatedBoard:
         """
         if unknown:
             raise BadArgument(
-                "option", next(iter(unknown)), f"not an option of an emulated board ({self.name})"
+                "option",
+                next(iter(unknown)),
+                f"not an option of an emulated board ({self.name})",
+                fix="checks, wave_order_seed, threads, max_wave_instructions and lds_bytes are",
             )
+        _check_options(checks, wave_order_seed, threads, max_wave_instructions, lds_bytes)
         if code_object.arch != self.arch:
             raise EmulatorError(
                 f"{code_object.path.name} is built for {code_object.arch}, the board is {self.arch}",

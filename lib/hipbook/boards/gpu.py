@@ -131,7 +131,10 @@ class GpuBoard:
         Raises BadArgument before anything runs, KernelFault when the driver reports one.
         """
         if unknown:
-            raise BadArgument("option", next(iter(unknown)), f"not an option of a GPU board ({self.name})")
+            raise BadArgument(
+                "option", next(iter(unknown)), f"not an option of a GPU board ({self.name})",
+                fix="timed, wait and lds_bytes are",
+            )  # fmt: skip
         enqueue = self.prepare(code_object, kernel, grid, block, args, lds_bytes=lds_bytes)
         capturing = torch.cuda.is_current_stream_capturing()
         events = [torch.cuda.Event(enable_timing=True) for _ in range(2)] if timed and not capturing else []

@@ -8,7 +8,7 @@ from typing import Literal
 
 from hipbook.boards import gpu
 from hipbook.boards.base import Board
-from hipbook.errors import BoardUnavailable
+from hipbook.errors import BadArgument, BoardUnavailable
 
 DEFAULT = "gfx1200-emu"
 
@@ -81,9 +81,14 @@ def _made(name: str) -> Board:
 def get(board: str | Board | None = None) -> Board:
     """The board called `board`; a board itself is handed back; None is the default.
 
-    Raises BoardUnavailable with the names there are, or with why this machine lacks it.
+    Raises BoardUnavailable with the names there are, or with why this machine lacks it; BadArgument for what
+    is neither a name nor a board.
     """
     if board is not None and not isinstance(board, str):
+        if not all(hasattr(board, part) for part in ("wave_size", "torch_device", "build")):
+            raise BadArgument(
+                "board", repr(board), "must be a board or the name of one", fix="`hipbook boards` lists them"
+            )
         return board
     name = board or default_name()
     kinds = _kinds()

@@ -21,18 +21,10 @@ import numpy as np
 import torch
 
 from hipbook import boards
-from hipbook.boards.base import Arg, Board, Dim3, Dispatch
-from hipbook.errors import BadArgument, KernelFault, Refused
+from hipbook.boards.base import Board, Dim3, Dispatch
+from hipbook.errors import BadArgument, Refused
 from hipbook.ops import validate
-from hipbook.ops.launch import (
-    WITNESS_POISON,
-    buffer,
-    check_unwritten_bytes,
-    check_witness,
-    check_written,
-    empty_aligned_as,
-    poison_,
-)
+from hipbook.ops.one_launch import OneLaunch, Output
 
 SOURCE = "gdn_post_conv/gdn_post_conv.hip"  # under kernels/
 DTYPE_NAMES = {torch.float32: "f32", torch.bfloat16: "bf16"}
@@ -40,6 +32,7 @@ DTYPES = {name: dtype for dtype, name in DTYPE_NAMES.items()}
 FLAGS = ("-ffp-contract=off",)  # serial and chunked are byte-identical
 MAX_WORKGROUPS = 1 << 20
 MAX_WAVE_DK = 1024  # a wave keeps a head in registers
+INPUTS = ("conv", "a_raw", "b_raw", "a_log", "dt_bias")
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,79 +179,41 @@ def run_call(
     workgroup's witness and that every value was written before it touches `out`. Raises `BadArgument`,
     `Refused` when the arm asked for does not serve the call, `KernelFault` when the launch misbehaves.
     """
-    where = boards.get(board) if board is None or isinstance(board, str) else board
+    where = boards.get(board)
+    validate.boolean("checked", checked)
     check_arguments(call, out, where.torch_device)
     chosen = _resolve(call, arm)
-    staged = checked or out is None
-    result = _fresh(call, out) if staged else out
+    shapes = {name: Output(*what) for name, what in output_shapes(call).items()}
+    launch = OneLaunch(where, shapes, None if out is None else out.named(), checked=checked)
     if not call.tokens:
-        return PostConvResult(result if out is None else out, chosen.name, None, None)
-    vector = vector_elements(call, result)
-    grid, block = chosen.geometry(call, where.wave_size, vector)
-    witness = None
-    if checked:
-        witness = torch.full((grid[0],), WITNESS_POISON, dtype=torch.int32, device=call.conv.device)
-    code_object = where.build(SOURCE, chosen.flags(call, vector))
-    args = kernel_args(call, result, witness)
-    dispatch = where.launch(code_object, chosen.kernel, grid, block, args, **launch_options)
-    code = None
-    if witness is not None:
-        code = check_witness(witness, chosen.witness, chosen.kernel, chosen.name)
-        for name, tensor in result.named().items():
-            _check_output(name, tensor, chosen.kernel, dispatch)
-    if out is None or not staged:
-        return PostConvResult(result, chosen.name, code, dispatch)
-    for name, tensor in out.named().items():
-        tensor.copy_(getattr(result, name))
-    return PostConvResult(out, chosen.name, code, dispatch)
-
-
-def _check_output(name: str, tensor: torch.Tensor, kernel: str, dispatch: Dispatch) -> None:
-    every = torch.ones(len(tensor), dtype=torch.bool, device=tensor.device)
-    try:
-        check_written(tensor, every, kernel)
-    except KernelFault as fault:
-        raise KernelFault(f"{name}: {fault.what}") from fault
-    check_unwritten_bytes(dispatch, name, 0)
+        return PostConvResult(PostConvOutputs(**launch.handed_over()), chosen.name, None, None)
+    vector = vector_elements(call, PostConvOutputs(**launch.results))
+    geometry = chosen.geometry(call, where.wave_size, vector)
+    strides = (call.conv.stride(0), call.a_raw.stride(0), call.b_raw.stride(0))
+    extents = (call.tokens, call.num_k_heads, call.dk, call.num_v_heads, call.dv)
+    scalars = [*map(np.int64, strides), *map(np.int32, extents)]
+    inputs = {name: getattr(call, name) for name in INPUTS}
+    flags = chosen.flags(call, vector)
+    done = launch.run(chosen, SOURCE, flags, geometry, inputs, scalars, launch_options)
+    results = PostConvOutputs(**done.results) if out is None else out
+    return PostConvResult(results, chosen.name, done.witness, done.dispatch)
 
 
 def _resolve(call: PostConvCall, arm: str) -> Arm:
+    validate.one_of("arm", arm, ("auto", *ARMS))
     if arm == "auto":
         return ARMS["chunked" if ARMS["wave"].supports(call) else "wave"]
-    if arm not in ARMS:
-        raise BadArgument("arm", repr(arm), f"must be auto or one of: {', '.join(ARMS)}")
     if refusal := ARMS[arm].supports(call):
         raise Refused(refusal, fix='arm="auto" picks an arm that serves the call')
     return ARMS[arm]
 
 
-def _fresh(call: PostConvCall, out: PostConvOutputs | None) -> PostConvOutputs:
-    made = {}
-    for name, (shape, dtype) in output_shapes(call).items():
-        like = torch.empty(0, device=call.conv.device) if out is None else getattr(out, name)
-        made[name] = poison_(empty_aligned_as(shape, dtype, like))
-    return PostConvOutputs(**made)
-
-
-def kernel_args(call: PostConvCall, out: PostConvOutputs, witness: torch.Tensor | None) -> list[Arg]:
-    """The parameter list every arm's kernel has, in order."""
-    strides = (call.conv.stride(0), call.a_raw.stride(0), call.b_raw.stride(0))
-    extents = (call.tokens, call.num_k_heads, call.dk, call.num_v_heads, call.dv)
-    return [
-        buffer("conv", call.conv),
-        buffer("a_raw", call.a_raw),
-        buffer("b_raw", call.b_raw),
-        buffer("a_log", call.a_log),
-        buffer("dt_bias", call.dt_bias),
-        *(buffer(name, tensor, "w") for name, tensor in out.named().items()),
-        None if witness is None else buffer("witness", witness, "w"),
-        *(np.int64(stride) for stride in strides),
-        *(np.int32(extent) for extent in extents),
-    ]
-
-
 def check_arguments(call: PostConvCall, out: PostConvOutputs | None, device: torch.device) -> None:
     """`BadArgument` for what breaks the contract; looks at no element."""
+    for name, value, kind in (("call", call, PostConvCall), ("out", out, PostConvOutputs)):
+        if not isinstance(value, kind) and (name, value) != ("out", None):
+            word = type(value).__name__
+            raise BadArgument(name, word, f"must be a {kind.__name__}", fix=f"make a {kind.__name__}")
     for name in ("num_k_heads", "dk", "dv"):
         validate.integer(name, getattr(call, name), 1)
     for name, rank in (("a_log", 1), ("dt_bias", 1)):
@@ -274,7 +229,7 @@ def check_arguments(call: PostConvCall, out: PostConvOutputs | None, device: tor
         tensor = getattr(call, name)
         validate.tensor(name, tensor, (call.conv.dtype,), 2, device)
         validate.shape(name, tensor, (call.tokens, heads), "a row a token, a value a V head")
-    inputs = {name: getattr(call, name) for name in ("conv", "a_raw", "b_raw", "a_log", "dt_bias")}
+    inputs = {name: getattr(call, name) for name in INPUTS}
     for name in ("conv", "a_raw", "b_raw"):
         validate.last_stride_one(name, inputs[name])
     if out is None:
@@ -284,6 +239,7 @@ def check_arguments(call: PostConvCall, out: PostConvOutputs | None, device: tor
         validate.tensor(f"out.{name}", given[name], (dtype,), len(shape), device)
         validate.shape(f"out.{name}", given[name], shape, "the contract's")
         validate.contiguous(f"out.{name}", given[name])
+        validate.writable(f"out.{name}", given[name])
         others = inputs | {f"out.{other}": given[other] for other in given if other < name}
         for other, tensor in others.items():
             validate.apart(f"out.{name}", given[name], other, tensor)

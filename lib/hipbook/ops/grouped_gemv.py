@@ -21,15 +21,8 @@ from hipbook import boards
 from hipbook.boards.base import Board, Dim3, Dispatch
 from hipbook.errors import BadArgument
 from hipbook.ops import validate
-from hipbook.ops.launch import (
-    WITNESS_POISON,
-    buffer,
-    check_unwritten_bytes,
-    check_witness,
-    check_written,
-    empty_aligned_as,
-    poison_,
-)
+from hipbook.ops.one_launch import OneLaunch, Output
+from hipbook.ops.quantize_q8k import ARMS as QUANTIZER_ARMS
 from hipbook.ops.quantize_q8k import BLOCK, BLOCK_BYTES, quantize_q8k
 
 SOURCE = "grouped_gemv/grouped_gemv.hip"  # under kernels/
@@ -87,19 +80,23 @@ def grouped_gemv(
     quantizer_arm: str = "auto",
     out_dtype: torch.dtype = torch.float32,
     board: Board | str | None = None,
+    out: torch.Tensor | None = None,
     checked: bool = True,
     **launch_options: Any,
 ) -> GemvResult:
-    """Multiply with `arm` ("auto": spread) on `board`; values of `act` are quantized on it first.
+    """Multiply with `arm` ("auto": spread) on `board`, into `out` (of `out_dtype`) or a fresh tensor; values
+    of `act` are quantized on it first.
 
-    `checked` looks at the expert ids, verifies every workgroup's witness and that every value was written.
+    `checked` looks at the expert ids, verifies every workgroup's witness and that every value was written,
+    and only then touches `out`.
     Raises `BadArgument` for an argument that breaks the contract, `KernelFault` when a launch misbehaves.
     """
-    where = boards.get(board) if board is None or isinstance(board, str) else board
-    if arm != "auto" and arm not in ARMS:
-        raise BadArgument("arm", repr(arm), f"must be auto or one of: {', '.join(ARMS)}")
+    where = boards.get(board)
+    validate.one_of("arm", arm, ("auto", *ARMS))
+    validate.one_of("quantizer_arm", quantizer_arm, ("auto", *QUANTIZER_ARMS))
+    validate.boolean("checked", checked)
     chosen = ARMS["spread" if arm == "auto" else arm]
-    check_arguments(act, weights, expert_ids, weight_format, out_dtype, where.torch_device)
+    check_arguments(act, weights, expert_ids, weight_format, out_dtype, out, where.torch_device)
     if checked:
         check_expert_ids(expert_ids, weights.shape[0])
     quantized = None
@@ -107,29 +104,17 @@ def grouped_gemv(
         made = quantize_q8k(act, arm=quantizer_arm, board=where, checked=checked, **launch_options)
         act, quantized = made.out, made.dispatch
     rows, n, blocks = expert_ids.shape[0], weights.shape[1], weights.shape[2]
-    out = poison_(empty_aligned_as((rows, n), out_dtype, torch.empty(0, device=act.device)))
+    result = {"out": Output((rows, n), out_dtype)}
+    launch = OneLaunch(where, result, None if out is None else {"out": out}, checked=checked)
     if not rows * n:
-        return GemvResult(out, act, chosen.name, None, None, quantized)
-    grid, block = geometry(rows * n, where.wave_size)
-    witness = (
-        torch.full((grid[0],), WITNESS_POISON, dtype=torch.int32, device=act.device) if checked else None
-    )
-    args = [
-        buffer("act", act),
-        buffer("weights", weights),
-        buffer("expert_ids", expert_ids),
-        buffer("out", out, "w"),
-        None if witness is None else buffer("witness", witness, "w"),
-        *(np.int32(extent) for extent in (rows, n, blocks, blocks if act.shape[0] > 1 else 0)),
-    ]
-    code_object = where.build(SOURCE, chosen.flags(weight_format, out_dtype))
-    dispatch = where.launch(code_object, chosen.kernel, grid, block, args, **launch_options)
-    code = None
-    if witness is not None:
-        code = check_witness(witness, chosen.witness, chosen.kernel, chosen.name)
-        check_written(out, torch.ones(rows, dtype=torch.bool, device=out.device), chosen.kernel)
-        check_unwritten_bytes(dispatch, "out", 0)
-    return GemvResult(out, act, chosen.name, code, dispatch, quantized)
+        return GemvResult(launch.handed_over()["out"], act, chosen.name, None, None, quantized)
+    step = blocks if act.shape[0] > 1 else 0
+    inputs = {"act": act, "weights": weights, "expert_ids": expert_ids}
+    done = launch.run(
+        chosen, SOURCE, chosen.flags(weight_format, out_dtype), geometry(rows * n, where.wave_size),
+        inputs, [np.int32(extent) for extent in (rows, n, blocks, step)], launch_options,
+    )  # fmt: skip
+    return GemvResult(done.results["out"], act, chosen.name, done.witness, done.dispatch, quantized)
 
 
 def geometry(results: int, wave_size: int) -> tuple[Dim3, Dim3]:
@@ -144,23 +129,34 @@ def check_arguments(
     expert_ids: torch.Tensor,
     weight_format: str,
     out_dtype: torch.dtype,
+    out: torch.Tensor | None,
     device: torch.device,
 ) -> None:
     """`BadArgument` for what breaks the contract; looks at no element."""
-    if weight_format not in FORMATS:
-        raise BadArgument("weight_format", repr(weight_format), f"must be one of: {', '.join(FORMATS)}")
-    if out_dtype not in OUT_NAMES:
-        raise BadArgument("out_dtype", out_dtype, "must be torch.float32 or torch.bfloat16")
+    validate.one_of("weight_format", weight_format, FORMATS)
+    if not isinstance(out_dtype, torch.dtype) or out_dtype not in OUT_NAMES:
+        raise BadArgument(
+            "out_dtype",
+            repr(out_dtype),
+            "must be torch.float32 or torch.bfloat16",
+            fix="out_dtype=torch.float32",
+        )
     validate.tensor("weights", weights, (torch.uint8,), 4, device)
     validate.contiguous("weights", weights)
     size, aligned = FORMATS[weight_format], ALIGNMENT[weight_format]
     if weights.shape[3] != size:
-        raise BadArgument("weights.shape[3]", weights.shape[3], f"must be {weight_format}'s {size} bytes")
-    if weights.data_ptr() % aligned:
-        raise BadArgument("weights.data_ptr()", hex(weights.data_ptr()), f"must be a multiple of {aligned}")
+        raise BadArgument(
+            "weights.shape[3]",
+            weights.shape[3],
+            f"must be {weight_format}'s {size} bytes",
+            fix="name the format that the blocks are in",
+        )
+    _check_aligned("weights", weights, aligned)
     blocks = validate.integer("weights.shape[2]", weights.shape[2], 1)
     validate.tensor("expert_ids", expert_ids, (torch.int32,), 1, device)
     validate.contiguous("expert_ids", expert_ids)
+    validate.integer("expert_ids.shape[0]", expert_ids.shape[0], 0)
+    validate.integer("weights.shape[1]", weights.shape[1], 0)
     is_blocks = isinstance(act, torch.Tensor) and act.dtype == torch.uint8
     dtypes = (torch.uint8,) if is_blocks else tuple(OUT_NAMES)
     validate.tensor("act", act, dtypes, 3 if is_blocks else 2, device)
@@ -169,8 +165,24 @@ def check_arguments(
     validate.shape("act", act, wanted, "a row for each expert id, or one for all; K as the weights'")
     if is_blocks:
         validate.contiguous("act", act)
-        if act.data_ptr() % 4:
-            raise BadArgument("act.data_ptr()", hex(act.data_ptr()), "must be a multiple of 4")
+        _check_aligned("act", act, 4)
+    if out is not None:
+        validate.tensor("out", out, (out_dtype,), 2, device)
+        validate.shape("out", out, (expert_ids.shape[0], weights.shape[1]), "a row for each expert id")
+        validate.contiguous("out", out)
+        validate.writable("out", out)
+        for name, tensor in (("act", act), ("weights", weights), ("expert_ids", expert_ids)):
+            validate.apart("out", out, name, tensor)
+
+
+def _check_aligned(name: str, tensor: torch.Tensor, multiple: int) -> None:
+    if tensor.data_ptr() % multiple:
+        raise BadArgument(
+            f"{name}.data_ptr()",
+            hex(tensor.data_ptr()),
+            f"must be a multiple of {multiple}",
+            fix=f"{name}.clone() starts at one",
+        )
 
 
 def check_expert_ids(expert_ids: torch.Tensor, experts: int) -> None:
@@ -178,4 +190,9 @@ def check_expert_ids(expert_ids: torch.Tensor, experts: int) -> None:
     bad = ((expert_ids < 0) | (expert_ids >= experts)).nonzero()
     if len(bad):
         at = int(bad[0])
-        raise BadArgument(f"expert_ids[{at}]", int(expert_ids[at]), f"must be an expert, 0 .. {experts - 1}")
+        raise BadArgument(
+            f"expert_ids[{at}]",
+            int(expert_ids[at]),
+            f"must be an expert, 0 .. {experts - 1}",
+            fix=f"weights holds {experts} experts",
+        )

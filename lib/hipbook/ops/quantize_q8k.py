@@ -23,7 +23,7 @@ from hipbook import boards
 from hipbook.boards.base import Board, Dim3, Dispatch
 from hipbook.errors import BadArgument, KernelFault
 from hipbook.ops import validate
-from hipbook.ops.launch import WITNESS_POISON, buffer, check_unwritten_bytes, check_witness, empty_aligned_as
+from hipbook.ops.one_launch import OneLaunch, Output
 
 SOURCE = "quantize_q8k/quantize_q8k.hip"  # under kernels/
 BLOCK = 256  # elements
@@ -119,39 +119,22 @@ def quantize_q8k(
     workgroup's witness and that every byte was written, and only then touches `out`. Raises
     `BadArgument` for an argument that breaks the contract, `KernelFault` when the launch misbehaves.
     """
-    where = boards.get(board) if board is None or isinstance(board, str) else board
-    if arm != "auto" and arm not in ARMS:
-        raise BadArgument("arm", repr(arm), f"must be auto or one of: {', '.join(ARMS)}")
+    where = boards.get(board)
+    validate.one_of("arm", arm, ("auto", *ARMS))
+    validate.boolean("checked", checked)
     chosen = ARMS["wave" if arm == "auto" else arm]
     shape = check_arguments(x, out, where.torch_device)
     if checked:
         check_finite(x)
-    staged = checked or out is None
-    result = empty_aligned_as(shape, torch.uint8, out if out is not None else x[:0].new_empty(0))
-    result = poison_blocks_(result) if staged else out
+    result = Output(shape, torch.uint8, poison_blocks_, check_blocks_written)
+    launch = OneLaunch(where, {"out": result}, None if out is None else {"out": out}, checked=checked)
     blocks = shape[0] * shape[1]
     if not blocks:
-        return QuantizeResult(result if out is None else out, chosen.name, None, None)
-    grid, block = chosen.geometry(blocks, where.wave_size)
-    witness = torch.full((grid[0],), WITNESS_POISON, dtype=torch.int32, device=x.device) if checked else None
-    args = [
-        buffer("x", x),
-        buffer("out", result, "w"),
-        None if witness is None else buffer("witness", witness, "w"),
-        np.int64(x.stride(0)),
-        np.uint32(blocks),
-        np.uint32(shape[1]),
-    ]
-    code_object = where.build(SOURCE, chosen.flags(x))
-    dispatch = where.launch(code_object, chosen.kernel, grid, block, args, **launch_options)
-    code = None
-    if witness is not None:
-        code = check_witness(witness, chosen.witness, chosen.kernel, chosen.name)
-        check_blocks_written(result, chosen.kernel)
-        check_unwritten_bytes(dispatch, "out", 0)
-    if out is not None and staged:
-        out.copy_(result)
-    return QuantizeResult(result if out is None else out, chosen.name, code, dispatch)
+        return QuantizeResult(launch.handed_over()["out"], chosen.name, None, None)
+    geometry = chosen.geometry(blocks, where.wave_size)
+    scalars = [np.int64(x.stride(0)), np.uint32(blocks), np.uint32(shape[1])]
+    done = launch.run(chosen, SOURCE, chosen.flags(x), geometry, {"x": x}, scalars, launch_options)
+    return QuantizeResult(done.results["out"], chosen.name, done.witness, done.dispatch)
 
 
 def check_arguments(x: torch.Tensor, out: torch.Tensor | None, device: torch.device) -> tuple[int, int, int]:
@@ -160,7 +143,12 @@ def check_arguments(x: torch.Tensor, out: torch.Tensor | None, device: torch.dev
     validate.last_stride_one("x", x)
     rows, k = x.shape
     if k % BLOCK:
-        raise BadArgument("x.shape[1]", k, f"must be a multiple of the block's {BLOCK} elements")
+        raise BadArgument(
+            "x.shape[1]",
+            k,
+            f"must be a multiple of the block's {BLOCK} elements",
+            fix="pad the rows with zeros",
+        )
     shape = rows, k // BLOCK, BLOCK_BYTES
     validate.integer("rows * K / 256", rows * shape[1], 0)
     if out is not None:
@@ -169,9 +157,13 @@ def check_arguments(x: torch.Tensor, out: torch.Tensor | None, device: torch.dev
         validate.contiguous("out", out)
         if out.data_ptr() % 4:
             raise BadArgument(
-                "out.data_ptr()", hex(out.data_ptr()), "must be a multiple of 4: a block starts with an f32"
+                "out.data_ptr()",
+                hex(out.data_ptr()),
+                "must be a multiple of 4: a block starts with an f32",
+                fix="out.clone() starts at one",
             )
         validate.apart("out", out, "x", x)
+        validate.writable("out", out)
     return shape
 
 

@@ -5,6 +5,7 @@ Each raises `BadArgument` with the argument, its value and the rule, before anyt
 
 import math
 import numbers
+from collections.abc import Iterable
 
 import numpy as np
 import torch
@@ -26,14 +27,35 @@ def tensor(
 ) -> None:
     """A strided tensor of one of `dtypes` and of `rank`, on `device`, aligned to its element."""
     if not isinstance(value, torch.Tensor):
-        raise BadArgument(name, type(value).__name__, "must be a torch.Tensor")
-    words = ", ".join(dtype_word(dtype) for dtype in dtypes)
+        raise BadArgument(
+            name, type(value).__name__, "must be a torch.Tensor", fix=f"torch.as_tensor({name})"
+        )
+    words = [dtype_word(dtype) for dtype in dtypes]
     if value.dtype not in dtypes:
-        raise BadArgument(f"{name}.dtype", dtype_word(value.dtype), f"must be one of: {words}")
+        raise BadArgument(
+            f"{name}.dtype",
+            dtype_word(value.dtype),
+            f"must be one of: {', '.join(words)}",
+            fix=f"{name}.to(torch.{words[0]})",
+        )
     if value.dim() != rank:
-        raise BadArgument(f"{name}.shape", tuple(value.shape), f"must have {rank} dimensions")
+        raise BadArgument(
+            f"{name}.shape",
+            tuple(value.shape),
+            f"must have {rank} dimensions",
+            fix=f"{name}.view(...) with {rank} of them",
+        )
     if value.layout is not torch.strided:
-        raise BadArgument(f"{name}.layout", value.layout, "must be a strided tensor")
+        raise BadArgument(
+            f"{name}.layout", value.layout, "must be a strided tensor", fix=f"{name}.to_dense()"
+        )
+    if value.is_neg() or value.is_conj():  # the bytes in memory are not the values
+        raise BadArgument(
+            name,
+            "a view that torch negates when it reads it",
+            "must hold its own values",
+            fix=f"{name}.resolve_neg()",
+        )
     if value.device.type != device.type or device.index not in (None, value.device.index):
         raise BadArgument(
             f"{name}.device",
@@ -60,7 +82,9 @@ def contiguous(name: str, value: torch.Tensor) -> None:
 
 def last_stride_one(name: str, value: torch.Tensor) -> None:
     if value.shape[-1] > 1 and value.stride(-1) != 1:
-        raise BadArgument(f"{name}.stride()", value.stride(), "the last stride must be 1")
+        raise BadArgument(
+            f"{name}.stride()", value.stride(), "the last stride must be 1", fix=f"{name}.contiguous()"
+        )
 
 
 def no_overlap(name: str, value: torch.Tensor) -> None:
@@ -76,13 +100,16 @@ def no_overlap(name: str, value: torch.Tensor) -> None:
                 value.stride(),
                 f"strides must keep elements of shape {tuple(value.shape)} apart: "
                 f"a stride of {stride} over {extent} steps runs into the {reach} elements inside it",
+                fix=f"{name}.contiguous()",
             )
         reach += stride * (extent - 1)
 
 
 def shape(name: str, value: torch.Tensor, expected: tuple[int, ...], why: str) -> None:
     if tuple(value.shape) != expected:
-        raise BadArgument(f"{name}.shape", tuple(value.shape), f"must be {expected}: {why}")
+        raise BadArgument(
+            f"{name}.shape", tuple(value.shape), f"must be {expected}: {why}", fix=f"make {name} {expected}"
+        )
 
 
 def bytes_spanned(value: torch.Tensor) -> tuple[int, int]:
@@ -98,30 +125,60 @@ def apart(name: str, value: torch.Tensor, other_name: str, other: torch.Tensor) 
     (start, end), (other_start, other_end) = bytes_spanned(value), bytes_spanned(other)
     if start < other_end and other_start < end:
         raise BadArgument(
-            name, f"memory at {start:#x}", f"must not overlap {other_name}'s at {other_start:#x}"
+            name,
+            f"memory at {start:#x}",
+            f"must not overlap {other_name}'s at {other_start:#x}",
+            fix=f"memory of its own: torch.empty_like({name})",
         )
+
+
+def writable(name: str, value: torch.Tensor) -> None:
+    """An output that a kernel may write into, and torch may copy into, without autograd in the way."""
+    if value.requires_grad:
+        raise BadArgument(
+            name, "a tensor that requires grad", "a kernel's stores are no part of autograd's graph",
+            fix=f"{name}.detach()",
+        )  # fmt: skip
+    if value.is_inference() and not torch.is_inference_mode_enabled():
+        raise BadArgument(
+            name, "an inference tensor", "torch lets nobody write to it outside inference mode",
+            fix=f"{name}.clone(), or call inside torch.inference_mode()",
+        )  # fmt: skip
 
 
 def real(name: str, value: object, *, least: float = -math.inf) -> float:
     """A number of at most MOST_REAL in magnitude and at least `least`; returned rounded to f32."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real | np.floating):
-        raise BadArgument(name, repr(value), "must be a real number")
+        raise BadArgument(name, repr(value), "must be a real number", fix="pass a float")
     if not abs(value) <= MOST_REAL:  # NaN compares false
-        raise BadArgument(name, value, f"must be finite, at most {MOST_REAL:g} in magnitude")
+        raise BadArgument(
+            name, value, f"must be finite, at most {MOST_REAL:g} in magnitude", fix="scale it down"
+        )
     if value < least:
-        raise BadArgument(name, value, f"must be at least {least:g}")
+        raise BadArgument(name, value, f"must be at least {least:g}", fix=f"pass {least:g} or more")
     return float(np.float32(value))
 
 
 def integer(name: str, value: object, least: int, most: int = INT32_MAX) -> int:
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise BadArgument(name, repr(value), "must be an integer")
+        raise BadArgument(name, repr(value), "must be an integer", fix="pass an int")
     if not least <= value <= most:
-        raise BadArgument(name, value, f"must be in {least} .. {most}")
+        nearest = min(max(int(value), least), most)
+        raise BadArgument(name, value, f"must be in {least} .. {most}", fix=f"the nearest is {nearest}")
     return int(value)
 
 
 def boolean(name: str, value: object) -> bool:
     if not isinstance(value, bool | np.bool_):
-        raise BadArgument(name, repr(value), "must be True or False")
+        raise BadArgument(name, repr(value), "must be True or False", fix="pass a bool")
     return bool(value)
+
+
+def one_of(name: str, value: object, choices: Iterable[str]) -> str:
+    """A string that is one of `choices`; the first of them is what the error proposes."""
+    known = list(choices)
+    if not isinstance(value, str) or value not in known:
+        raise BadArgument(
+            name, repr(value), f"must be one of: {', '.join(known)}", fix=f"{name}={known[0]!r}"
+        )
+    return value
