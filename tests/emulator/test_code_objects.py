@@ -1,8 +1,7 @@
-"""Decoding against llvm-objdump, and code objects that cannot be run: one clear error each."""
+"""Code objects that cannot be run: one clear error each, before anything executes."""
 
 import re
 import shutil
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,77 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from hipbook import paths
 from hipbook.boards import Buffer
-from hipbook.build import build, load
-from hipbook.emulator import image, isa
+from hipbook.build import load
+from hipbook.emulator import image
 from hipbook.emulator import load as emulate
 from hipbook.errors import EmulatorError, HipbookError
-
-CASES = paths.root().parent / "shared" / "emulator-cases"
-LINE = re.compile(r"\t(.*?)\s*// ([0-9A-F]+): ((?:[0-9A-F]{8} ?)+)")
-
-
-def mnemonic(text: str) -> str:
-    """What objdump printed, without the encoding's suffix."""
-    if "v_dual_" in text:
-        return " ".join(re.findall(r"v_dual_\w+", text))
-    return re.sub(r"(_e32|_e64)?(_dpp)?$", "", text.split()[0])
-
-
-def ours(name: str) -> str:
-    if name.startswith("V_DUAL_"):
-        return name.lower().replace("_v_dual_", " v_dual_")
-    return re.sub(r"_e(32|64)$", "", name.lower())
-
-
-def compare_with_objdump(path: Path) -> int:
-    """Instructions compared; every one has the length and mnemonic that llvm-objdump gives it."""
-    tool = shutil.which("llvm-objdump-22") or shutil.which("llvm-objdump")
-    if tool is None:
-        pytest.skip("llvm-objdump-22 is not installed")
-    text = subprocess.run(
-        [tool, "-d", "--no-leading-addr", str(path)], capture_output=True, text=True, check=True
-    ).stdout
-    loaded = image.read(path.read_bytes(), path.name)
-    compared = 0
-    for line in text.splitlines():
-        match = LINE.match(line)
-        if not match or match[1].startswith("s_code_end"):
-            continue
-        inst = isa.decode(loaded.text, int(match[2], 16) - loaded.text_address, "rdna4")
-        assert (ours(inst.name), inst.size) == (mnemonic(match[1]), 4 * len(match[3].split())), line
-        compared += 1
-    return compared
-
-
-def test_cases_decode_as_objdump_says():
-    if not CASES.is_dir():
-        pytest.skip("../shared/emulator-cases is not here")
-    assert sum(compare_with_objdump(path) for path in CASES.glob("*.hsaco")) > 2000
-
-
-ARM_FLAGS = [
-    "-DHIPBOOK_Q=bf16",
-    "-DHIPBOOK_KV=bf16",
-    "-DHIPBOOK_OUT=bf16",
-    "-DHIPBOOK_D=128",
-    "-DHIPBOOK_RATIO=2",
-]
-
-
-@pytest.mark.parametrize("arm", ["ONLINE", "DECODE", "DECODE_GQA"])
-def test_our_kernels_decode_as_objdump_says(arm):
-    flags = [f for f in ARM_FLAGS if arm == "DECODE_GQA" or "RATIO" not in f]
-    code_object = build("paged_attention/paged_attention.hip", "gfx1200", [*flags, f"-DHIPBOOK_ARM_{arm}=1"])
-    assert compare_with_objdump(code_object.path) > 100
-    program = emulate(code_object)
-    assert all(program.kernel(name).records.size for name in code_object.kernels)
-
-
-def test_small_kernels_decode_as_objdump_says(small):
-    assert compare_with_objdump(small.path) > 500
-
 
 # ---- files that are no code object we can run ----
 

@@ -53,7 +53,7 @@ def _absent_gpu(vendor: str) -> _Kind:
 
 
 # Emulated boards, the default first: one for each architecture of emulator/isa.FAMILIES.
-EMULATED = ("gfx1200", "gfx1201")
+EMULATED = ("gfx1200", "gfx1201", "gfx1100", "gfx1151")
 _KINDS: dict[str, _Kind] = {f"{arch}-emu": _emulated(f"{arch}-emu", arch) for arch in EMULATED}
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from hipbook.emulator.isa import Inst
 from hipbook.emulator.kernel import Kernel
 from hipbook.emulator.launch import Outcome
+from hipbook.emulator.lower import row_name
 from hipbook.emulator.semantics import memory
 from hipbook.emulator.semantics.native import BRANCHES, NOPS
 
@@ -33,7 +34,7 @@ def classes(inst: Inst) -> tuple[str, ...]:
         return ("SQ_INSTS_SMEM",)
     if inst.encoding in ("VGLOBAL", "VFLAT", "VSCRATCH", "VBUFFER"):
         kind = ("SQ_INSTS_FLAT",) if inst.encoding != "VBUFFER" else ()
-        op = memory.MEMORY.get(inst.base)
+        op = memory.MEMORY.get(row_name(inst))
         if op is None:
             return ("INSTS_CACHE",)
         return ("SQ_INSTS_VMEM", "SQ_INSTS_VMEM_RD" if op.kind == "load" else "SQ_INSTS_VMEM_WR", *kind)

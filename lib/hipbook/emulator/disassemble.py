@@ -1,5 +1,6 @@
 """A readable line for one instruction, for fault messages. Not an assembler's syntax."""
 
+from hipbook.emulator import fields
 from hipbook.emulator.isa import Inst
 
 _NAMES = {106: "vcc_lo", 107: "vcc_hi", 124: "null", 125: "m0", 126: "exec_lo", 127: "exec_hi", 253: "scc"}
@@ -55,12 +56,21 @@ def render(inst: Inst) -> str:
             f"offset:{inst.bits(15, 0)}",
         ]
     elif e == "SMEM":
-        parts = [f"s{inst.bits(12, 6)}", f"s{inst.bits(5, 0) * 2}", f"{inst.bits(55, 32):#x}"]
+        at = fields.scalar(inst)
+        parts = [f"s{at.data}", f"s{at.base}", hex(at.offset)]
     elif e in ("VGLOBAL", "VFLAT", "VSCRATCH"):
-        data = inst.bits(62, 55) if "store" in name or "atomic" in name else inst.bits(39, 32)
-        offset = inst.bits(95, 72)
-        offset -= offset >> 23 << 24
-        parts = [f"v{data}", f"v{inst.bits(71, 64)}", _code(inst.bits(6, 0), None), f"offset:{offset}"]
+        at = fields.vector(inst)
+        data = at.data if "store" in name or "atomic" in name else at.vdst
+        parts = [f"v{data}", f"v{at.address}", _code(at.base, None), f"offset:{at.offset}"]
+    elif e == "VBUFFER":
+        at = fields.buffer(inst)
+        parts = [
+            f"v{at.vdst}",
+            f"v{at.address}",
+            f"s{at.base}",
+            _code(at.soffset, None),
+            f"offset:{at.offset}",
+        ]
     else:
         parts = []
     return f"{name} {', '.join(parts)}".rstrip()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 
 # architecture -> the tables' name
-FAMILIES = {"gfx1200": "rdna4", "gfx1201": "rdna4"}
+FAMILIES = {"gfx1200": "rdna4", "gfx1201": "rdna4", "gfx1100": "rdna3", "gfx1151": "rdna3"}
 
 LITERAL, DPP16, DPP8, DPP8_FI = 255, 250, 233, 234
 
@@ -27,6 +27,7 @@ class Inst:
     literal: int | None = None
     dpp: int | None = None  # the DPP word; `dpp_kind` is the source code that asked for it
     dpp_kind: int = 0
+    family: str = "rdna4"
 
     def bits(self, high: int, low: int) -> int:
         return (self.raw >> low) & ((1 << (high - low + 1)) - 1)
@@ -45,18 +46,26 @@ def base_name(name: str) -> str:
     return name[:-4] if name.endswith(("_E32", "_E64")) else name
 
 
+_SHARED = ("SOP1", "SOP2", "SOPC", "SOPK", "SOPP", "SMEM", "VOP1", "VOP2", "VOPC", "VOP3", "VOP3SD", "VOP3P",
+           "VOPD", "DS", "VINTERP")  # fmt: skip
+# our name of a memory encoding: the tables' name of it in each family
+_OWN = {
+    "rdna3": {"VFLAT": "FLAT", "VGLOBAL": "GLOBAL", "VSCRATCH": "SCRATCH", "VBUFFER": "MUBUF",
+              "VTBUFFER": "MTBUF", "VIMAGE": "MIMG", "VDSDIR": "LDSDIR", "VEXPORT": "EXP"},
+    "rdna4": {"VFLAT": "VFLAT", "VGLOBAL": "VGLOBAL", "VSCRATCH": "VSCRATCH", "VBUFFER": "VBUFFER",
+              "VIMAGE": "VIMAGE", "VSAMPLE": "VSAMPLE", "VDSDIR": "VDSDIR", "VEXPORT": "VEXPORT"},
+}  # fmt: skip
+
+
 @cache
 def opcodes(family: str) -> dict[str, dict[int, str]]:
     """{encoding: {opcode number: name}} of `family`, from the tables."""
     tables = importlib.import_module(f"tinygrad.runtime.autogen.amd.{family}.enum")
-    names = {}
-    for encoding in ("SOP1", "SOP2", "SOPC", "SOPK", "SOPP", "SMEM", "VOP1", "VOP2", "VOPC", "VOP3", "VOP3SD",
-                     "VOP3P", "VOPD", "DS", "VINTERP"):  # fmt: skip
-        names[encoding] = {int(op.value): op.name for op in getattr(tables, f"{encoding}Op")}
-    if family == "rdna4":
-        for encoding in ("VFLAT", "VGLOBAL", "VSCRATCH", "VBUFFER", "VIMAGE", "VSAMPLE", "VDSDIR"):
-            names[encoding] = {int(op.value): op.name for op in getattr(tables, f"{encoding}Op")}
-    return names
+    named = dict.fromkeys(_SHARED) | _OWN[family]
+    return {
+        encoding: {int(op.value): op.name for op in getattr(tables, f"{theirs or encoding}Op")}
+        for encoding, theirs in named.items()
+    }
 
 
 def _encoding(word: int, family: str) -> tuple[str, int, int]:
@@ -86,31 +95,54 @@ def _encoding(word: int, family: str) -> tuple[str, int, int]:
         return "VOP3P", (word >> 16) & 0x7F, 8
     if eight == 0b11001101:
         return "VINTERP", (word >> 16) & 0x1F, 8
-    if six == 0b110010 and not (family == "rdna4" and eight == 0b11001110):
+    if eight == 0b11001110:
+        return "VDSDIR", (word >> 20) & 3, 4
+    if six == 0b110010:
         return "VOPD", 0, 8
     if six == 0b110110:
         return "DS", (word >> 18) & 0xFF, 8
+    if six == 0b111110:
+        return "VEXPORT", 0, 8
+    found = _memory_rdna3(word) if family == "rdna3" else _memory_rdna4(word)
+    if found is None:
+        raise Undecodable(f"{word:#010x} starts no {family} encoding that is decoded")
+    return found
+
+
+def _memory_rdna3(word: int) -> tuple[str, int, int] | None:
+    six = word >> 26
+    if six == 0b111101:
+        return "SMEM", (word >> 18) & 0xFF, 8
+    if six == 0b110111:
+        segment = ("VFLAT", "VSCRATCH", "VGLOBAL", None)[(word >> 16) & 3]
+        return segment and (segment, (word >> 18) & 0x7F, 8)
+    if six == 0b111000:
+        return "VBUFFER", (word >> 18) & 0xFF, 8
+    if six == 0b111010:
+        return "VTBUFFER", (word >> 15) & 0xF, 8
+    if six == 0b111100:
+        return "VIMAGE", (word >> 18) & 0xFF, 12 if word & 1 else 8  # bit 0: addresses in a third word
+    return None
+
+
+def _memory_rdna4(word: int) -> tuple[str, int, int] | None:
+    six, eight = word >> 26, word >> 24
     if six == 0b111101:
         return "SMEM", (word >> 13) & 0x3F, 8
-    if family == "rdna4":
-        three_words = {0b11101100: "VFLAT", 0b11101101: "VSCRATCH", 0b11101110: "VGLOBAL"}
-        if eight in three_words:
-            return three_words[eight], (word >> 14) & 0xFF, 12
-        if six in (0b110001, 0b110100, 0b111001):
-            return (
-                {0b110001: "VBUFFER", 0b110100: "VIMAGE", 0b111001: "VSAMPLE"}[six],
-                (word >> 14) & 0xFF,
-                12,
-            )
-        if eight == 0b11001110:
-            return "VDSDIR", (word >> 20) & 3, 4
-    raise Undecodable(f"{word:#010x} starts no {family} encoding that is decoded")
+    three_words = {0b11101100: "VFLAT", 0b11101101: "VSCRATCH", 0b11101110: "VGLOBAL"}.get(eight)
+    three_words = three_words or {0b110001: "VBUFFER", 0b110100: "VIMAGE", 0b111001: "VSAMPLE"}.get(six)
+    return three_words and (three_words, (word >> 14) & 0xFF, 12)
+
+
+_NO_SOURCE = ("S_GETPC", "S_SENDMSG_RTN")  # SOP1 whose source field is no operand
 
 
 def _needs_literal(encoding: str, name: str, raw: int) -> bool:
     if encoding in ("SOP1", "SOP2", "SOPC"):
         if name.startswith(("S_FMAAK", "S_FMAMK")):
             return True
+        if name.startswith(_NO_SOURCE):
+            return False
         return raw & 0xFF == LITERAL or (encoding != "SOP1" and (raw >> 8) & 0xFF == LITERAL)
     if encoding == "SOPK":
         return name == "S_SETREG_IMM32_B32"
@@ -165,4 +197,4 @@ def decode(text: bytes, at: int, family: str) -> Inst:
             literal = extra
     if at + size > len(text):
         raise Undecodable("the code ends inside an instruction")
-    return Inst(at, size, encoding, name, raw, literal, dpp, kind)
+    return Inst(at, size, encoding, name, raw, literal, dpp, kind, family)

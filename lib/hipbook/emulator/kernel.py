@@ -11,10 +11,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from hipbook.emulator import generate, image, isa, native
+from hipbook.emulator import fields, generate, image, isa, native
 from hipbook.emulator.image import Descriptor, Image
 from hipbook.emulator.isa import Inst
-from hipbook.emulator.lower import lower
+from hipbook.emulator.lower import lower, row_name
 from hipbook.emulator.operands import Context, Record, Uncovered
 from hipbook.emulator.semantics import memory
 from hipbook.emulator.semantics.native import BRANCHES
@@ -124,7 +124,7 @@ def prepare(image_: Image, name: str, family: str) -> Kernel:
     entries, indirect = _entries(image_, entry, family, what)
     instructions = reachable(image_.text, entries, family, what)
     leaders = _leaders(instructions, entries)
-    context = Context(image.CODE_BASE + image_.text_address, family)
+    context = Context(image.CODE_BASE + image_.text_address, family, descriptor.rsrc1)
     records: list[Record] = []
     instruction_of: list[int] = []
     counted_at = np.zeros(len(instructions), dtype=np.int64)
@@ -247,9 +247,9 @@ def _vgprs(descriptor: Descriptor) -> int:
 
 def _ordered(instructions: list[Inst]) -> bool:
     for inst in instructions:
-        op = memory.MEMORY.get(inst.base)
+        op = memory.MEMORY.get(row_name(inst))
         if op is None or op.kind != "atomic" or op.space in ("lds", "scratch"):
             continue
-        if op.ordered or inst.bits(54, 52) & 1:
+        if op.ordered or (fields.buffer if op.space == "buffer" else fields.vector)(inst).returns:
             return True
     return False

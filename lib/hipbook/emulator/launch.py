@@ -21,6 +21,7 @@ MAX_VIEWS = 64
 MAX_LDS = 64 << 10  # bytes a workgroup may have
 DYNAMIC_STACK = 16 << 10
 POLL_MS = 100
+GFX = {"rdna3": 11, "rdna4": 12}  # how a wave learns its place in the grid
 
 
 class CFault(ctypes.Structure):
@@ -49,7 +50,7 @@ class CLaunch(ctypes.Structure):
         ("jump", ctypes.c_void_p), ("code_va", ctypes.c_uint64), ("code_bytes", ctypes.c_uint64),
         ("entry", ctypes.c_uint32), ("checks", ctypes.c_uint32), ("grid", ctypes.c_uint32 * 3),
         ("block", ctypes.c_uint32 * 3), ("n_vgprs", ctypes.c_uint32), ("lds_bytes", ctypes.c_uint32),
-        ("scratch_bytes", ctypes.c_uint32), ("n_slots", ctypes.c_uint32), ("sgpr_count", ctypes.c_uint32),
+        ("scratch_bytes", ctypes.c_uint32), ("n_slots", ctypes.c_uint32),
         ("gfx", ctypes.c_uint32), ("sgprs", ctypes.c_uint32 * 32), ("rsrc2", ctypes.c_uint32),
         ("n_views", ctypes.c_uint32), ("views", ctypes.c_void_p), ("wave_order_seed", ctypes.c_uint64),
         ("max_wave_instructions", ctypes.c_uint64), ("threads", ctypes.c_uint32),
@@ -280,7 +281,7 @@ def run(
             jump=kernel.jump.ctypes.data, code_va=image.CODE_BASE + loaded.text_address,
             code_bytes=len(loaded.text) & ~3, entry=kernel.entry, checks=int(checks), n_vgprs=kernel.vgprs,
             lds_bytes=descriptor.lds_bytes + lds_bytes, scratch_bytes=scratch, n_slots=kernel.slots,
-            sgpr_count=len(sgprs), gfx=gfx, rsrc2=descriptor.rsrc2, n_views=len(views),
+            gfx=gfx, rsrc2=descriptor.rsrc2, n_views=len(views),
             views=ctypes.addressof(views), wave_order_seed=wave_order_seed & (1 << 64) - 1,
             max_wave_instructions=max_wave_instructions,
             threads=1 if kernel.ordered else threads or os.cpu_count() or 1,

@@ -6,15 +6,20 @@ Most instructions become one record. What cannot be run is an `Uncovered`, found
 from hipbook.emulator import lower_memory, lower_vector
 from hipbook.emulator.isa import Inst
 from hipbook.emulator.operands import SGPR, Context, Operand, Record, Uncovered
-from hipbook.emulator.semantics import native, scalar
+from hipbook.emulator.semantics import memory, native, scalar, vector
 
-ALIASES = {**scalar.ALIASES, **lower_vector.ALIASES}
+ALIASES = {**scalar.ALIASES, **lower_vector.ALIASES, **memory.ALIASES}
+
+
+def row_name(inst: Inst) -> str:
+    """What the semantics tables call the opcode of `inst`."""
+    return ALIASES.get(inst.base, inst.base)
 
 
 def lower(context: Context, inst: Inst) -> list[Record]:
     """The records of `inst`. Raises `Uncovered`."""
     encoding = inst.encoding
-    base = ALIASES.get(inst.base, inst.base)
+    base = inst.base if context.ieee and inst.base in vector.IEEE else row_name(inst)
     if base in native.NOPS and not inst.dpp:
         return [Record("NOP")]
     if encoding == "SOPP":
@@ -76,6 +81,10 @@ def _scalar(context: Context, inst: Inst, base: str) -> list[Record]:
     if base in ("S_GETPC_B64", "S_SETPC_B64", "S_SWAPPC_B64"):
         src = [] if base == "S_GETPC_B64" else [context.source(inst.bits(7, 0), "u64", literal)]
         return [Record(base, src, dst=sdst, extra=context.code_va + inst.at + 4)]
+    if base.startswith("S_CMPK_"):  # SGPR against the immediate
+        immediate = simm if base.endswith("U32") else signed
+        operands = [context.source(inst.bits(22, 16), "u32"), context.immediate(immediate)]
+        return [Record(base.replace("CMPK", "CMP"), operands)]
     row = scalar.SCALAR.get(base)
     if row is None:
         raise Uncovered(inst.name)

@@ -1,5 +1,6 @@
 """Lowers memory instructions: scalar, LDS, global, flat, scratch and buffer."""
 
+from hipbook.emulator import fields
 from hipbook.emulator.isa import Inst
 from hipbook.emulator.operands import (
     NO_SADDR,
@@ -35,43 +36,37 @@ def lds(context: Context, inst: Inst, base: str) -> list[Record]:
 def smem(context: Context, inst: Inst, base: str) -> list[Record]:
     if base not in memory.MEMORY:
         raise Uncovered(inst.name)
-    soffset = inst.bits(63, 57)
-    offset = inst.bits(55, 32)
-    offset -= offset >> 23 << 24
-    src = [Operand(SGPR, inst.bits(5, 0) * 2), Operand(SGPR, soffset)]
-    return [Record(base, src, dst=context.scalar_destination(inst.bits(12, 6)), offset=offset, slot=True)]
+    at = fields.scalar(inst)
+    src = [Operand(SGPR, at.base), Operand(SGPR, at.soffset)]
+    return [Record(base, src, dst=context.scalar_destination(at.data), offset=at.offset, slot=True)]
 
 
 def vmem(context: Context, inst: Inst, base: str) -> list[Record]:
     op = memory.MEMORY.get(base)
     if op is None:
         raise Uncovered(inst.name)
-    offset = inst.bits(95, 72)
-    offset -= offset >> 23 << 24
-    saddr = inst.bits(6, 0)
-    flags = NO_SADDR if saddr == NULL else 0
-    if inst.encoding == "VSCRATCH" and not inst.bits(49, 49):
-        flags |= NO_VADDR
-    if op.kind == "atomic" and inst.bits(54, 52) & 1:
+    at = fields.vector(inst)
+    flags = NO_SADDR if at.base == NULL else 0
+    flags |= 0 if at.has_vaddr else NO_VADDR
+    if op.kind == "atomic" and at.returns:
         flags |= RETURN
-    src = [Operand(VGPR, inst.bits(71, 64)), Operand(SGPR, saddr), Operand(VGPR, inst.bits(62, 55))]
-    return [Record(base, src, dst=inst.bits(39, 32), flags=flags, offset=offset, slot=True)]
+    src = [Operand(VGPR, at.address), Operand(SGPR, at.base), Operand(VGPR, at.data)]
+    return [Record(base, src, dst=at.vdst, flags=flags, offset=at.offset, slot=True)]
 
 
 def buffer(context: Context, inst: Inst, base: str) -> list[Record]:
     op = memory.MEMORY.get(base)
-    if op is None or inst.bits(22, 22):
+    at = fields.buffer(inst)
+    if op is None or at.tfe:
         raise Uncovered(inst.name)
-    offset = inst.bits(95, 72)
-    offset -= offset >> 23 << 24
-    data = inst.bits(39, 32)
+    if at.base > 120:
+        raise Uncovered(f"{inst.name} with a descriptor at s{at.base}")
+    flags = RETURN if op.kind == "atomic" and at.returns else 0
     src = [
-        Operand(VGPR, inst.bits(71, 64)),
-        Operand(SGPR, inst.bits(49, 41)),
-        Operand(VGPR, data),
-        context.source(inst.bits(6, 0), "u32"),
+        Operand(VGPR, at.address),
+        Operand(SGPR, at.base),
+        Operand(VGPR, at.data),
+        context.source(at.soffset, "u32"),
     ]
-    if inst.bits(49, 41) > 120:
-        raise Uncovered(f"{inst.name} with a descriptor at s{inst.bits(49, 41)}")
-    extra = inst.bits(62, 62) | inst.bits(63, 63) << 1
-    return [Record(base, src, dst=data, offset=offset, extra=extra, slot=True)]
+    extra = at.offen | at.idxen << 1
+    return [Record(base, src, dst=at.vdst, flags=flags, offset=at.offset, extra=extra, slot=True)]

@@ -29,6 +29,7 @@ from hipbook.emulator.operands import (
 )  # fmt: skip
 from hipbook.emulator.semantics import Row, native, packed, vector
 
+_MATRIX_C = {"F16": "f16", "BF16": "bf16"}  # of constants in a matrix of halves
 ALIASES = {**vector.ALIASES, **packed.ALIASES}
 
 
@@ -168,15 +169,20 @@ def packed_alu(context: Context, inst: Inst, base: str) -> list[Record]:
         elif base in packed.DOTS and n == 2:
             flags = negate * NEG | negate_high * ABS
         elif base in native.NATIVE:
-            if kind == "v4" and (flags & (NEG | NEG2)):
-                raise Uncovered(f"{inst.name} with a negated matrix")
-            flags = negate * NEG | negate_high * ABS if kind == "c8" else 0
-            if kind == "v4" and codes[n] < 256:
+            if kind == "c":
+                flags = negate * NEG | negate_high * ABS | low * HI
+            elif codes[n] < 256:
                 raise Uncovered(f"{inst.name} on scalars")
-            kind = "f32"
+            elif kind == "ab" and flags & (NEG | NEG2):
+                raise Uncovered(f"{inst.name} with a negated matrix")
+            kind = _MATRIX_C.get(base.split("_")[2], "f32")
         record.src.append(context.source(codes[n], kind, literal, flags))
     if base in packed.MIX:
         record.flags |= DST_HI if row.results[0] == "f16hi" else 0
+    elif base in native.NATIVE:
+        if clamp and "_I32_" not in base:
+            raise Uncovered(f"{inst.name} with clamp")
+        record.handler = f"{base}_RDNA3" if context.family == "rdna3" else base
     elif clamp and row.results[0] != "f32" and row.results[0] != "f16":
         if base not in packed.PACKED_CLAMPED and base not in packed.WORDS_CLAMPED:
             raise Uncovered(f"{inst.name} with clamp")
@@ -221,7 +227,8 @@ def vopd(context: Context, inst: Inst) -> list[Record]:
         (names[1], inst.bits(40, 32), inst.bits(48, 41), y_dst),
     ):
         base = name.replace("V_DUAL_", "V_")
-        base = ALIASES.get(base, base)
+        if not (context.ieee and base in vector.IEEE):
+            base = ALIASES.get(base, base)
         row = vector.VECTOR.get(base)
         if row is None:
             raise Uncovered(inst.name)

@@ -17,6 +17,7 @@ VOPD_TEMP, DPP_TEMP = TEMP + 4, TEMP + 5
 SHARED_BASE, PRIVATE_BASE = 0x0001_0000_0000_0000, 0x0002_0000_0000_0000  # apertures of flat addresses
 
 HALF = ("u16", "i16", "f16")
+_IEEE_MODE = 23  # bit of rsrc1
 _FLOATS = {240: 0.5, 241: -0.5, 242: 1.0, 243: -1.0, 244: 2.0, 245: -2.0, 246: 4.0, 247: -4.0}
 
 
@@ -88,10 +89,11 @@ def constant_words(code: int, literal: int | None, kind: str) -> tuple[int, ...]
 class Context:
     """What lowering the instructions of one kernel shares: the pool, and where the code lies."""
 
-    def __init__(self, code_va: int, family: str) -> None:
+    def __init__(self, code_va: int, family: str, rsrc1: int = 0) -> None:
         self.pool = Pool()
         self.code_va = code_va  # device address of the first byte of the text
         self.family = family
+        self.ieee = family == "rdna3" and bool(rsrc1 >> _IEEE_MODE & 1)  # RDNA4 has no such mode
 
     def source(self, code: int, kind: str, literal: int | None = None, flags: int = 0) -> Operand:
         """The operand of a 9-bit source code."""

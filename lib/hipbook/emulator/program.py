@@ -14,6 +14,7 @@ from hipbook.errors import BadArgument, EmulatorError
 
 _DENORM32 = 16  # bit of rsrc1: FLOAT_DENORM_MODE_32
 _ROUND = 12
+_DX10_CLAMP = 21  # RDNA3: a clamped NaN is 0
 
 
 @dataclass(eq=False)
@@ -54,6 +55,8 @@ class Program:
                 f"kernel {name!r} is built to flush subnormals",
                 fix="build without -fgpu-flush-denormals-to-zero",
             )
+        if self.family == "rdna3" and not descriptor.rsrc1 >> _DX10_CLAMP & 1:
+            raise EmulatorError(f"kernel {name!r} is built to keep NaN where results are clamped")
         return kernel.prepare(self.image, name, self.family)
 
     def run(
@@ -77,7 +80,7 @@ class Program:
             grid,
             block,
             args,
-            gfx=12 if self.family == "rdna4" else 11,
+            gfx=launch.GFX[self.family],
             **options,
         )
         if outcome.fault is not None:

@@ -47,6 +47,7 @@ def run(
     state: State,
     *,
     family: str = "rdna4",
+    rsrc1: int = 0,
     memory: np.ndarray | None = None,
     scratch_bytes: int = 0,
     checks: bool = True,
@@ -54,11 +55,14 @@ def run(
 ) -> int:
     """Executes `code` (machine code without its s_endpgm), changing `state` and `memory`.
 
-    `memory` (uint8) lies at device address MEMORY. Returns that address. Raises KernelFault with the kind
-    (launch.CFault.kind) in its text, EmulatorError for what is not covered.
+    `memory` (uint8) lies at device address MEMORY; `rsrc1`: modes of the kernel descriptor. Returns that
+    address. Raises KernelFault with the kind (launch.CFault.kind) in its text, EmulatorError for what is not
+    covered.
     """
     text = code + _ENDPGM
-    loaded = Image(text, 0, (), {"code": Descriptor(0, 0, 0, 0, 0, 0, 0, 1 << 10)}, {"code": (0, len(text))})
+    loaded = Image(
+        text, 0, (), {"code": Descriptor(0, 0, 0, 0, rsrc1, 0, 0, 1 << 10)}, {"code": (0, len(text))}
+    )
     ready = kernel.prepare(loaded, "code", family)
     lib, places = native.library(), MemoryMap()
     address = 0
@@ -71,9 +75,10 @@ def run(
         records=ready.records.ctypes.data, n_records=len(ready.records), pool=ready.pool.ctypes.data,
         jump=ready.jump.ctypes.data, code_va=image.CODE_BASE, code_bytes=len(text), entry=ready.entry,
         checks=int(checks), n_vgprs=256, lds_bytes=state.lds.nbytes, scratch_bytes=scratch_bytes,
-        n_slots=ready.slots, gfx=12, n_views=len(places.regions), views=ctypes.addressof(views),
-        max_wave_instructions=budget, threads=1, shared_base=launch.SHARED_BASE,
-        private_base=launch.PRIVATE_BASE, counts=counts.ctypes.data, view_counts=view_counts.ctypes.data,
+        n_slots=ready.slots, gfx=launch.GFX[family], n_views=len(places.regions),
+        views=ctypes.addressof(views), max_wave_instructions=budget, threads=1,
+        shared_base=launch.SHARED_BASE, private_base=launch.PRIVATE_BASE, counts=counts.ctypes.data,
+        view_counts=view_counts.ctypes.data,
     )  # fmt: skip
     job.grid[:], job.block[:] = (1, 1, 1), (32, 1, 1)
     kind = lib.emu_run_wave(

@@ -44,6 +44,21 @@ INLINE f32 quiet32(f32 x) { return AS(f32, AS(u32, x) | 0x400000u); }
     if (a != a || b != b || c != c) return minnum_##suffix(minnum_##suffix(a, b), c);                        \
     T top = maxnum_##suffix(maxnum_##suffix(a, b), c);                                                       \
     return top == a ? maxnum_##suffix(b, c) : top == b ? maxnum_##suffix(a, c) : maxnum_##suffix(a, b);      \
+  }                                                                                                          \
+  INLINE int signals_##suffix(T a) { return a != a && !(AS(U, a) & quiet_bit); }                             \
+  INLINE T minieee_##suffix(T a, T b) { /* RDNA3 in IEEE mode: a signalling NaN wins */                      \
+    return signals_##suffix(a)   ? quiet_##suffix(a)                                                         \
+           : signals_##suffix(b) ? quiet_##suffix(b)                                                         \
+                                 : minnum_##suffix(a, b);                                                    \
+  }                                                                                                          \
+  INLINE T maxieee_##suffix(T a, T b) {                                                                      \
+    return signals_##suffix(a)   ? quiet_##suffix(a)                                                         \
+           : signals_##suffix(b) ? quiet_##suffix(b)                                                         \
+                                 : maxnum_##suffix(a, b);                                                    \
+  }                                                                                                          \
+  INLINE T med3ieee_##suffix(T a, T b, T c) {                                                                \
+    if (a == a && b == b && c == c) return med3num_##suffix(a, b, c);                                        \
+    return minieee_##suffix(minieee_##suffix(a, b), c);                                                      \
   }
 MINMAX(f32, u32, f32, 0x400000u)
 MINMAX(f64, u64, f64, 0x8000000000000ull)

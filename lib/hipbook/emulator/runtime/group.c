@@ -25,12 +25,13 @@ void start_wave(Wave* w, Thread* t, Group* g, u32 id) {
   memset(w->s, 0, sizeof w->s);
   memset(w->loaded, 0, sizeof w->loaded);
   memcpy(w->s, l->sgprs, sizeof l->sgprs);
-  u32 n = l->sgpr_count, bits = l->rsrc2 >> 7;  // ENABLE_SGPR_WORKGROUP_ID_X, Y, Z
+  u32 bits = l->rsrc2 >> 7;  // ENABLE_SGPR_WORKGROUP_ID_X, Y, Z
   if (l->gfx >= 12) {
     w->s[TTMP0 + 9] = g->xyz[0];
     w->s[TTMP0 + 8] = id << 25;  // the wave's number in its workgroup, bits 29:25
     w->s[TTMP0 + 7] = bits & 4 ? (g->xyz[1] & 0xffff) | g->xyz[2] << 16 : g->xyz[1];
   } else {
+    u32 n = (l->rsrc2 >> 1) & 31;  // USER_SGPR_COUNT: more than there are values for, on some chips
     for (int d = 0; d < 3; d++)
       if ((bits >> d) & 1) w->s[n++] = g->xyz[d];
   }

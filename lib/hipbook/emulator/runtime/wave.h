@@ -128,8 +128,8 @@ typedef struct {
   u32 entry, checks;
   u32 grid[3], block[3];
   u32 n_vgprs, lds_bytes, scratch_bytes, n_slots;
-  u32 sgpr_count, gfx;  // gfx: 11 or 12
-  u32 sgprs[32];        // user SGPRs
+  u32 gfx;        // 11 or 12
+  u32 sgprs[32];  // user SGPRs
   u32 rsrc2, n_views;
   View* views;
   u64 wave_order_seed, max_wave_instructions;

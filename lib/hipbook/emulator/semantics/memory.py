@@ -56,6 +56,9 @@ _ATOMICS = {
     "ADD_F32": ("u32", "now = AS(u32, (f32)(AS(f32, old) + AS(f32, x)))"),
     "MIN_NUM_F32": ("u32", "now = AS(u32, minnum_f32(AS(f32, old), AS(f32, x)))"),
     "MAX_NUM_F32": ("u32", "now = AS(u32, maxnum_f32(AS(f32, old), AS(f32, x)))"),
+    "MIN_F32": ("u32", "now = AS(f32, x) < AS(f32, old) ? x : old"),  # RDNA3; its NaN never wins
+    "MAX_F32": ("u32", "now = AS(f32, x) > AS(f32, old) ? x : old"),
+    "CMPSWAP_F32": ("u32", "now = AS(f32, old) == AS(f32, y) ? x : old"),
     "PK_ADD_F16": ("u32", "now = pk_add_f16(old, x)"), "PK_ADD_BF16": ("u32", "now = pk_add_bf16(old, x)"),
 }  # fmt: skip
 _LDS_ATOMICS = {
@@ -63,6 +66,10 @@ _LDS_ATOMICS = {
     "RSUB_U32": ("u32", "now = x - old"), "RSUB_U64": ("u64", "now = x - old"),
     "MSKOR_B32": ("u32", "now = (old & ~x) | y"), "MSKOR_B64": ("u64", "now = (old & ~x) | y"),
     "CMPSTORE_B32": ("u32", "now = old == y ? x : old"), "CMPSTORE_B64": ("u64", "now = old == y ? x : old"),
+    "CMPSTORE_F32": ("u32", "now = AS(f32, old) == AS(f32, y) ? x : old"),
+    "CMPSTORE_F64": ("u64", "now = AS(f64, old) == AS(f64, y) ? x : old"),
+    "MIN_F64": ("u64", "now = AS(f64, x) < AS(f64, old) ? x : old"),
+    "MAX_F64": ("u64", "now = AS(f64, x) > AS(f64, old) ? x : old"),
     "MIN_NUM_F64": ("u64", "now = AS(u64, minnum_f64(AS(f64, old), AS(f64, x)))"),
     "MAX_NUM_F64": ("u64", "now = AS(u64, maxnum_f64(AS(f64, old), AS(f64, x)))"),
 }  # fmt: skip
@@ -160,3 +167,8 @@ def _op(name: str, space: str, kind: str, size: int, body: str) -> MemoryOp:
 
 
 MEMORY = {op.name: op for op in (*_vector_memory(), *_lds(), *_scalar())}
+
+# RDNA3 names of the same operations
+ALIASES = {
+    f"{space}_ATOMIC_CSUB_U32": f"{space}_ATOMIC_SUB_CLAMP_U32" for space in ("GLOBAL", "FLAT", "BUFFER")
+}

@@ -1,8 +1,9 @@
 """Instructions written by hand in runtime/{control,lanes,matrix}.c: their operands, for the decoder.
 
 Result kinds: `s32`, `s64` an SGPR (pair), `u32`, `u16` a VGPR. Source kinds beyond those of the vector
-table: `any` (a VGPR or scalar), `s32`, `s64`, `v` (must be a VGPR), `v4` (a run of four VGPRs), `c8` (a run
-of eight, or one inline constant), `...lane` (its opsel bit is a flag of the lane permutes).
+table: `any` (a VGPR or scalar), `s32`, `s64`, `v` (must be a VGPR), `ab` and `int` (a matrix in a run of
+VGPRs; of `int` the neg bit says that it is signed), `c` (a matrix, or one inline constant), `...lane` (its
+opsel bit is a flag of the lane permutes).
 """
 
 from hipbook.emulator.semantics import parse
@@ -23,8 +24,17 @@ V_PERMLANE16_B32      u32  u16lane s32lane s32   native
 V_PERMLANEX16_B32     u32  u16lane s32lane s32   native
 V_PERMLANE16_VAR_B32  u32  u16lane u16lane       native
 V_PERMLANEX16_VAR_B32  u32  u16lane u16lane      native
-V_WMMA_F32_16X16X16_F16   u32  v4 v4 c8     native
-V_WMMA_F32_16X16X16_BF16  u32  v4 v4 c8     native
+V_WMMA_F32_16X16X16_F16        u32  ab ab c   native
+V_WMMA_F32_16X16X16_BF16       u32  ab ab c   native
+V_WMMA_F16_16X16X16_F16        u32  ab ab c   native
+V_WMMA_BF16_16X16X16_BF16      u32  ab ab c   native
+V_WMMA_I32_16X16X16_IU8        u32  int int c  native
+V_WMMA_I32_16X16X16_IU4        u32  int int c  native
+V_WMMA_I32_16X16X32_IU4        u32  int int c  native
+V_WMMA_F32_16X16X16_FP8_FP8    u32  ab ab c   native
+V_WMMA_F32_16X16X16_FP8_BF8    u32  ab ab c   native
+V_WMMA_F32_16X16X16_BF8_FP8    u32  ab ab c   native
+V_WMMA_F32_16X16X16_BF8_BF8    u32  ab ab c   native
 """)
 
 # Executed and counted, and without effect here: waits and hints (memory is coherent and in order), caches.
@@ -37,7 +47,7 @@ NOPS = frozenset({
     "S_BUFFER_PREFETCH_DATA", "S_PREFETCH_DATA_PC_REL", "GLOBAL_INV", "GLOBAL_WB", "GLOBAL_WBINV",
     "V_NOP", "V_PIPEFLUSH", "V_PERMLANE64_B32", "DS_NOP", "S_WAITCNT_VSCNT", "S_WAITCNT_VMCNT",
     "S_WAITCNT_EXPCNT", "S_WAITCNT_LGKMCNT", "S_WAITCNT_DEPCTR", "S_SET_INST_PREFETCH_DISTANCE",
-    "BUFFER_GL0_INV", "BUFFER_GL1_INV",
+    "BUFFER_GL0_INV", "BUFFER_GL1_INV", "S_GL1_INV",
 })  # fmt: skip
 
 BRANCHES = frozenset({
@@ -45,7 +55,20 @@ BRANCHES = frozenset({
     "S_CBRANCH_EXECNZ",
 })  # fmt: skip
 
+# Matrix instructions that RDNA3 has too, in another layout: a handler each of its own.
+RDNA3_MATRICES = tuple(
+    f"V_WMMA_{kinds[0]}_16X16X16_{kinds[1]}_RDNA3"
+    for kinds in (
+        ("F32", "F16"),
+        ("F32", "BF16"),
+        ("F16", "F16"),
+        ("BF16", "BF16"),
+        ("I32", "IU8"),
+        ("I32", "IU4"),
+    )
+)
+
 # Handlers without an opcode of their own, and control flow whose operands the decoder fills in itself.
 HELPERS = ("NOP", "COPY", "DPP16", "DPP8", "DPP_END", "S_ENDPGM", "S_TRAP", "S_BARRIER", "S_BARRIER_WAIT",
-           "DS_BPERMUTE_B32", "DS_BPERMUTE_FI_B32", "DS_PERMUTE_B32", "DS_SWIZZLE_B32",
+           *RDNA3_MATRICES, "DS_BPERMUTE_B32", "DS_BPERMUTE_FI_B32", "DS_PERMUTE_B32", "DS_SWIZZLE_B32",
            *sorted(BRANCHES))  # fmt: skip

@@ -28,6 +28,8 @@ V_PK_ADD_F16          f16  f16 f16      a + b
 V_PK_MUL_F16          f16  f16 f16      a * b
 V_PK_MIN_NUM_F16      f16  f16 f16      minnum_f16(a, b)
 V_PK_MAX_NUM_F16      f16  f16 f16      maxnum_f16(a, b)
+V_PK_MIN_F16          f16  f16 f16      minieee_f16(a, b)
+V_PK_MAX_F16          f16  f16 f16      maxieee_f16(a, b)
 V_PK_MINIMUM_F16      f16  f16 f16      minimum_f16(a, b)
 V_PK_MAXIMUM_F16      f16  f16 f16      maximum_f16(a, b)
 V_PK_FMAC_F16         f16  f16 f16 f16=  fma_f16(a, b, c)

@@ -122,6 +122,10 @@ S_SUB_F32             f32  f32 f32  a - b
 S_MUL_F32             f32  f32 f32  a * b
 S_MIN_NUM_F32         f32  f32 f32  minnum_f32(a, b)
 S_MAX_NUM_F32         f32  f32 f32  maxnum_f32(a, b)
+S_MIN_F32             f32  f32 f32  minieee_f32(a, b)
+S_MAX_F32             f32  f32 f32  maxieee_f32(a, b)
+S_MIN_F16             f16  f16 f16  minieee_f16(a, b)
+S_MAX_F16             f16  f16 f16  maxieee_f16(a, b)
 S_MINIMUM_F32         f32  f32 f32  minimum_f32(a, b)
 S_MAXIMUM_F32         f32  f32 f32  maximum_f32(a, b)
 S_FMAAK_F32           f32  f32 f32 f32   fmaf(a, b, c)

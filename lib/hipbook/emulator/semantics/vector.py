@@ -304,6 +304,11 @@ def _comparisons() -> dict[str, Row]:
                 for prefix, result in (("V_CMP", "mask"), ("V_CMPX", "exec")):
                     name = f"{prefix}_{condition}_{kind}"
                     rows[name] = Row(name, (result,), (kind.lower(),) * 2, code)
+    for kind in ("I32", "U32", "I64", "U64", "F16", "F32", "F64"):  # RDNA3 has comparisons of one outcome
+        for condition, code in (("F", "0 & (a == b)"), ("T", "1 | (a == b)")):
+            for prefix, result in (("V_CMP", "mask"), ("V_CMPX", "exec")):
+                name = f"{prefix}_{condition}_{kind}"
+                rows[name] = Row(name, (result,), (kind.lower(),) * 2, code)
     for kind, size in (("F16", "u16"), ("F32", "u32"), ("F64", "u32")):
         for prefix, result in (("V_CMP", "mask"), ("V_CMPX", "exec")):
             name = f"{prefix}_CLASS_{kind}"
@@ -311,7 +316,26 @@ def _comparisons() -> dict[str, Row]:
     return rows
 
 
-VECTOR = {**parse(_TABLE), **_comparisons()}
+def _ieee() -> dict[str, Row]:
+    """Minima and maxima of RDNA3 in its IEEE mode, where a signalling NaN wins (quieted)."""
+    rows = {}
+    for bits in (16, 32, 64):
+        f = f"f{bits}"
+        least, most, middle = f"minieee_{f}", f"maxieee_{f}", f"med3ieee_{f}"
+        two = {"MIN": f"{least}(a, b)", "MAX": f"{most}(a, b)"}
+        three = {
+            "MIN3": f"{least}({least}(a, b), c)", "MAX3": f"{most}({most}(a, b), c)",
+            "MED3": f"{middle}(a, b, c)", "MINMAX": f"{most}({least}(a, b), c)",
+            "MAXMIN": f"{least}({most}(a, b), c)",
+        }  # fmt: skip
+        for sources, codes in (((f,) * 2, two), ((f,) * 3, three if bits < 64 else {})):
+            for name, code in codes.items():
+                rows[f"V_{name}_F{bits}"] = Row(f"V_{name}_F{bits}", (f,), sources, code)
+    return rows
+
+
+_IEEE_ROWS = _ieee()
+VECTOR = {**parse(_TABLE), **_comparisons(), **_IEEE_ROWS}
 CLAMPED = parse(_CLAMPED)
 
 # RDNA3 names of the same operations
@@ -322,3 +346,8 @@ ALIASES = {
     "V_MAD_U64_U32": "V_MAD_CO_U64_U32", "V_MAD_I64_I32": "V_MAD_CO_I64_I32",
     "V_FMA_LEGACY_F32": "V_FMA_DX9_ZERO_F32", "V_CVT_PKRTZ_F16_F32": "V_CVT_PK_RTZ_F16_F32",
 }  # fmt: skip
+
+# Opcodes that RDNA3's IEEE mode changes: with it their own row is used, without it the alias.
+IEEE = frozenset(
+    {*_IEEE_ROWS, "V_PK_MIN_F16", "V_PK_MAX_F16", *(f"S_{m}_F{n}" for m in ("MIN", "MAX") for n in (16, 32))}
+)
