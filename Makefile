@@ -7,11 +7,12 @@
 export TORCH PYTHON
 PY := .venv/bin/python
 
-.PHONY: help setup run test lab lint bench notebooks clean
+.PHONY: help setup run test test-long lab lint bench notebooks clean
 
 help:
 	@echo "make run        build, check, profile and compare the paged-attention arms; write notebooks, records, HTML"
 	@echo "make test       all tests, the notebooks' committed outputs among them"
+	@echo "make test-long  the tests that take minutes: killed runners, many hosts, JupyterLab in a browser"
 	@echo "make lab        JupyterLab on the notebooks"
 	@echo "make lint       formats and lints: Python, kernels, notebooks"
 	@echo "make bench      the emulated board's speed on this machine"
@@ -26,6 +27,9 @@ run: setup
 
 test: setup
 	@$(PY) -m pytest --nbval tests notebooks
+
+test-long: setup
+	@$(PY) -m pytest tests -m long
 
 lab: setup
 	@$(PY) -m jupyterlab notebooks/00_board.ipynb $$(test "$$(id -u)" -ne 0 || echo --allow-root)

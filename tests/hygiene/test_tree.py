@@ -43,7 +43,7 @@ LAYERS = (
     ("checks",),
     ("measure", "records", "traces"),
     ("notebooks", "studies", "report", "sweep", "doctor"),
-    ("cli", "cli_check", "cli_measure", "cli_trace", "cli_trace_pairs", "bench", "__main__"),
+    ("cli", "cli_check", "cli_measure", "cli_sweep", "cli_trace", "cli_trace_pairs", "bench", "__main__"),
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 

@@ -1,6 +1,7 @@
 """The emulated board: runs code objects on the CPU, checked and exactly counted. Needs no AMD hardware."""
 
 import numbers
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from hipbook.build.code_object import CodeObject
 from hipbook.emulator import Pointer
 from hipbook.errors import BadArgument, EmulatorError
 
+THREADS = "HIPBOOK_THREADS"  # threads of a launch that names none; a sweep gives each of its jobs a share
 MAX_WAVE_INSTRUCTIONS = 500_000_000  # budget of one wave; kernels of ours need less than a hundredth
 
 
@@ -77,7 +79,8 @@ class EmulatedBoard:
 
         grid: workgroups, block: work-items, lds_bytes: dynamic LDS. checks: the sanitizers (bounds of
         buffers hold either way). wave_order_seed: order in which the waves of a workgroup run, 0 ascending.
-        threads: of this machine, None: all; never changes a result. max_wave_instructions: a wave that
+        threads: of this machine, None: $HIPBOOK_THREADS, else all; never
+        changes a result. max_wave_instructions: a wave that
         executes more is taken to loop for ever.
         Raises BadArgument and EmulatorError before anything runs, KernelFault when the kernel misbehaves.
         """
@@ -97,8 +100,8 @@ class EmulatedBoard:
         values = [Pointer(a.name, a.tensor, a.access) if isinstance(a, Buffer) else a for a in args]
         counted = emulator.load(code_object).run(
             kernel, grid, block, values,
-            lds_bytes=lds_bytes, checks=checks, wave_order_seed=wave_order_seed, threads=threads,
-            max_wave_instructions=max_wave_instructions,
+            lds_bytes=lds_bytes, checks=checks, wave_order_seed=wave_order_seed,
+            threads=threads or _threads(), max_wave_instructions=max_wave_instructions,
         )  # fmt: skip
         counters = Counters(
             totals=counted.totals,
@@ -115,3 +118,13 @@ class EmulatedBoard:
             counters=counters,
             unwritten=counted.unwritten,
         )
+
+
+def _threads() -> int | None:
+    """$HIPBOOK_THREADS; None where it is not set."""
+    said = os.environ.get(THREADS)
+    if not said:
+        return None
+    if not (said.isascii() and said.isdigit() and int(said) > 0):
+        raise BadArgument(THREADS, repr(said), "a whole number of at least 1, or not set")
+    return int(said)

@@ -68,6 +68,27 @@ def inventory() -> list[Entry]:
     return [kind.entry() for kind in _kinds().values()]
 
 
+def find(name: str) -> Entry:
+    """The entry of the board called `name`, which may not be available. BoardUnavailable for no such name.
+
+    Looks for GPUs only when it is not an emulated board.
+    """
+    kinds = _KINDS if name in _KINDS else _kinds()
+    if name not in kinds:
+        raise BoardUnavailable(f"no board is called {name!r}", fix=f"one of {', '.join(kinds)}")
+    return kinds[name].entry()
+
+
+def require(name: str) -> Entry:
+    """The entry of a board this machine has. Raises BoardUnavailable, with why it has not."""
+    entry = find(name)
+    if not entry.available:
+        raise BoardUnavailable(
+            f"board {name} is not on this machine: {entry.why_not}", fix="`hipbook boards` lists them"
+        )
+    return entry
+
+
 def default_name() -> str:
     """$HIPBOOK_BOARD, else the emulated gfx1200."""
     return os.environ.get("HIPBOOK_BOARD") or DEFAULT
@@ -91,12 +112,5 @@ def get(board: str | Board | None = None) -> Board:
             )
         return board
     name = board or default_name()
-    kinds = _kinds()
-    if name not in kinds:
-        raise BoardUnavailable(f"no board is called {name!r}", fix=f"one of {', '.join(kinds)}")
-    entry = kinds[name].entry()
-    if not entry.available:
-        raise BoardUnavailable(
-            f"board {name} is not on this machine: {entry.why_not}", fix="`hipbook boards` lists them"
-        )
+    require(name)
     return _made(name)

@@ -12,6 +12,7 @@
 the notebook: JupyterLab, papermill, nbval or `hipbook run`. A run without a record did not succeed.
 """
 
+import json
 import operator
 import os
 import time
@@ -233,7 +234,19 @@ def begin(namespace: dict[str, Any], name: str, question: str) -> Investigation:
         wanted = os.environ.get("HIPBOOK_EXPECT_BOARD")
         if wanted and wanted != board.name:
             raise BoardMismatch(f"this run was given {wanted} and opened {board.name}")
+        _assert_identity(board)
     return Investigation(name, question, values, board)
+
+
+def _assert_identity(board: "Board") -> None:
+    """BoardMismatch unless the board says of itself what $HIPBOOK_EXPECT_IDENTITY says (T13)."""
+    wanted = json.loads(os.environ.get("HIPBOOK_EXPECT_IDENTITY") or "{}")
+    found = dict(board.identity())
+    for name, value in wanted.items():
+        if found.get(name) != value:
+            raise BoardMismatch(
+                f"{board.name}: its {name} is {found.get(name)!r}, this run was given a board with {value!r}"
+            )
 
 
 def _flat(witness: Any) -> Iterable[Any]:

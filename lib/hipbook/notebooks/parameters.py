@@ -173,6 +173,8 @@ def _checked_scalar(parameter: Parameter, value: Any) -> Any:
     if type(value) is not wanted:  # not isinstance: True is no int here
         hint = " (quote it: YAML reads 6.10 as the number 6.1)" if wanted is str else ""
         raise ValueError(f"{_kind(value)} where {wanted.__name__} is declared{hint}")
+    if wanted is str and "\0" in value:
+        raise ValueError("holds a NUL character, which no name or path can")
     if not parameter.allows(value):
         raise ValueError(f"not allowed ({parameter.comment})")
     return value

@@ -9,7 +9,9 @@ import fcntl
 import json
 import logging
 import os
+import signal
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -84,6 +86,18 @@ def execute(job: dict) -> None:
     )
 
 
+def end_with_parent(pipe: int, mark: str) -> None:
+    """Wait until the runner is gone, then end all processes of this run, this one last.
+
+    A runner that ended by SIGKILL, or with its whole machine's memory, ends nothing itself.
+    """
+    from hipbook.sweep.runner import end_processes
+
+    os.read(pipe, 1)  # nothing is ever written: it returns when the other end closes
+    end_processes(mark, spare=os.getpid())
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def outcome_of(error: BaseException | None) -> tuple[Status, str]:
     """(status, one line why) of what `execute` raised. PASSED for nothing; the runner asks for the record."""
     from nbclient.exceptions import CellTimeoutError, DeadKernelError
@@ -113,6 +127,7 @@ def _first_line(error: BaseException) -> str:
 
 def main(job_file: str) -> int:
     job = json.loads(Path(job_file).read_text(encoding="utf-8"))
+    threading.Thread(target=end_with_parent, args=(job["parent"], job["mark"]), daemon=True).start()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     try:
         execute(job)

@@ -1,6 +1,5 @@
 """The main job (`make run`): check the arms, run the notebooks, write the report, print the summary."""
 
-import json
 import os
 import re
 import time
@@ -12,8 +11,8 @@ import typer
 
 from hipbook import paths, records
 from hipbook.records import Record, Status
-from hipbook.records.store import write_atomically
 from hipbook.sweep.batch import run_all
+from hipbook.sweep.runner import Outcome, write_outcome
 from hipbook.sweep.telling import begun, ended, exit_code
 
 if TYPE_CHECKING:
@@ -98,9 +97,9 @@ def check_arms(board: str, folder: Path) -> Status:
     file = records.file_name(CHECK, run.parameters)
     records.write(record, folder / file)
     why = "" if record.status is Status.PASSED else "a check failed; see above"
-    outcome = {"notebook": CHECK, "parameters": run.parameters, "status": record.status, "why": why}
-    outcome |= {"folder": ".", "record": file, "executed": None, "wall_s": 0.0}
-    write_atomically(folder / "outcome.json", (json.dumps(outcome, indent=2) + "\n").encode())
+    write_outcome(
+        Outcome(CHECK, run.parameters, record.status, why, folder, folder / file, None, record.times.wall_s)
+    )
     return record.status
 
 
