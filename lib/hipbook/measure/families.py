@@ -9,6 +9,13 @@ from hipbook.measure.judge import Judgement
 from hipbook.measure.thresholds import CONFIDENCE
 from hipbook.measure.verdict import Reason, Verdict, Word
 
+DIFFERENCES = frozenset({Word.FASTER, Word.SLOWER})  # the words that a correction can take away
+
+
+def survives(adjusted_p: float) -> bool:
+    """Whether a difference stands at this adjusted p value."""
+    return adjusted_p < 1 - CONFIDENCE
+
 
 def holm(p: Sequence[float]) -> np.ndarray:
     """Holm's adjusted p values: the chance of any false difference in the family ("is any arm better?")."""
@@ -39,7 +46,7 @@ def correct(judgements: Sequence[Judgement], method=holm) -> list[Judgement]:
 
 def _corrected(one: Judgement, p: float, note: str) -> Judgement:
     verdict = one.verdict
-    if verdict.word in (Word.FASTER, Word.SLOWER) and p >= 1 - CONFIDENCE:
+    if verdict.word in DIFFERENCES and not survives(p):
         why = f"significant alone (p = {one.p:.2g}) but not among its family (adjusted p = {p:.2g})"
         verdict = Verdict(Word.INCONCLUSIVE, Reason.WIDE_INTERVAL, why, verdict.exploratory)
     return replace(one, verdict=verdict, p=p, notes=(*one.notes, note))

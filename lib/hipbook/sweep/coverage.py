@@ -9,6 +9,7 @@ from hipbook.sweep.jobs import Job
 from hipbook.sweep.progress import title
 from hipbook.sweep.runner import Outcome
 
+STATES = ("done", "failed", "missing")
 Standing = Sequence[tuple[Job, Outcome | None]]
 
 
