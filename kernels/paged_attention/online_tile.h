@@ -5,8 +5,9 @@
 //          -DHIPBOOK_Q=bf16 -DHIPBOOK_KV=bf16 -DHIPBOOK_OUT=bf16 -DHIPBOOK_D=128
 // Serves   as online.
 // Traffic  as online: 2 * keys * num_q_heads * D * bytes.
-// Barriers 4 per tile: after the waves' sums, after the scores, after all have taken the old maximum,
-//          after maximum and sum have changed.
+// Barriers 3 per tile: after the waves' sums, after the scores are stored and all have taken the old
+//          maximum, after maximum and sum have changed. online_wide's other one, between storing a score
+//          and taking it, has nothing to keep apart: scores are taken after the last.
 // Change   one maximum, one update of the sum and one rescaling of P.V a tile, not a key; with them go the
 //          barriers that stood around each.
 #pragma once
@@ -80,7 +81,6 @@ extern "C" __global__ __launch_bounds__(THREADS) void paged_attention_online_til
     } else if (place.thread < TILE) {
       shared.score[place.thread] = NEVER;  // loads of a whole tile may be joined into one
     }
-    __syncthreads();
     const float old_max = shared.max;
     __syncthreads();
     if (place.thread == 0) {

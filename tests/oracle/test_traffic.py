@@ -36,7 +36,7 @@ def test_barriers_per_key(d, barriers):
     assert traffic.expected("online", decode([9], 2, 2, d)).barriers_per_key == barriers
     assert traffic.expected("decode", decode([9], 2, 2, d)).barriers_per_key == 0
     assert traffic.expected("online_shuffle", decode([9], 2, 2, d)).barriers_per_key == 4
-    assert traffic.expected("online_tile", decode([9], 2, 2, d)).barriers_per_key == 0.25
+    assert traffic.expected("online_tile", decode([9], 2, 2, d)).barriers_per_key == 3 / 16
 
 
 def test_barriers_of_a_whole_wave():
@@ -44,7 +44,7 @@ def test_barriers_of_a_whole_wave():
     keys = (0, 1, 16, 17)
     assert [traffic.barriers_per_wave("online", 128, n) for n in keys] == [1, 12, 177, 188]
     assert [traffic.barriers_per_wave("online_wide", 128, n) for n in keys] == [1, 5, 65, 69]
-    assert [traffic.barriers_per_wave("online_tile", 128, n) for n in keys] == [1, 5, 5, 9]
+    assert [traffic.barriers_per_wave("online_tile", 128, n) for n in keys] == [1, 4, 4, 7]
     assert [traffic.barriers_per_wave("decode", 128, n) for n in keys] == [0, 1, 1, 1]
     with pytest.raises(BadArgument):
         traffic.barriers_per_wave("split_kv", 128, 5)

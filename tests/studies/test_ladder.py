@@ -34,7 +34,7 @@ def test_counts_are_those_foretold(runs):
         assert run.counters.buffers["k_cache"].live_lanes == run.expected.k_live_lanes
         assert run.result.witness == ALL_ARMS[run.arm].witness
     barriers = {row["arm"]: row["barriers per wave"] for row in ladder.table(runs)}
-    assert barriers == {"online": 408, "online_shuffle": 149, "online_wide": 149, "online_tile": 13,
+    assert barriers == {"online": 408, "online_shuffle": 149, "online_wide": 149, "online_tile": 10,
                         "decode": 1, "decode_gqa": 1}  # fmt: skip
 
 

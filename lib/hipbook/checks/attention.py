@@ -133,6 +133,8 @@ class PagedAttentionChecks:
         for arm in ARMS:
             cases += [AttentionCase(arm, "head_dims", head_dim=d) for d in HEAD_DIMS_8]
             cases += [AttentionCase(arm, "gqa_contexts", ratio=ratio) for ratio in RATIOS_10]
+        # slices of a group that are not equally long
+        cases += [AttentionCase(arm, "few_keys", head_dim=512, ratio=5) for arm in ("decode_gqa", "split_kv")]
         cases += [AttentionCase("online", "head_dims", head_dim=d) for d in ODD_HEAD_DIMS]
         return list(dict.fromkeys(cases))
 

@@ -30,6 +30,7 @@ from hipbook import boards
 from hipbook.boards.base import Arg, Board, Dispatch
 from hipbook.boards.gpu import GpuBoard
 from hipbook.errors import BadArgument, Refused
+from hipbook.ops import split_kv
 from hipbook.ops.attention_arms import ARMS, Arm
 from hipbook.ops.attention_call import AttentionCall
 from hipbook.ops.attention_dispatch import choose_arm
@@ -181,6 +182,8 @@ def _launch(
     dispatch = board.launch(code_object, arm.kernel, geometry.grid, geometry.block, args, **options)
     if witness is None:
         return dispatch, None
+    if arm.scratch is not None:
+        split_kv.check_tickets(args)
     code = check_witness(witness, arm.witness, arm.kernel, arm.name)
     owned = owned_rows(call)
     check_written(call.out, owned, arm.kernel)

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from hipbook.boards.base import Arg, Buffer
+from hipbook.errors import KernelFault
 from hipbook.ops.attention_call import AttentionCall
 
 TILE = 16  # keys
@@ -103,6 +104,18 @@ def splits(call: AttentionCall, board: Shape) -> int:
 
     most = max(1, min(MAX_SPLITS, ceil(tiles / least)))
     return min(range(1, most + 1), key=lambda parts: (cost(parts), parts))
+
+
+def check_tickets(args: list[Arg]) -> None:
+    """The next launch needs tickets of zero; KernelFault when this one left others behind."""
+    for arg in args:
+        if isinstance(arg, Buffer) and arg.name == "tickets" and bool(arg.tensor.any()):
+            left = arg.tensor.nonzero()
+            raise KernelFault(
+                f"split_kv left ticket {int(left[0])} at {int(arg.tensor[left[0]])}, "
+                f"and {len(left)} of {arg.tensor.numel()} not at zero",
+                fix="the workgroup that merges a row sets its ticket back for the next launch",
+            )
 
 
 _scratch: dict[tuple[torch.device, int], tuple[torch.Tensor, torch.Tensor]] = {}

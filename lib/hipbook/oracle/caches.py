@@ -20,14 +20,16 @@ class Layout:
 
     order: "separate" (K and V on their own), "interleaved" (views of [num_blocks, 2, block_size,
     Hkv, D]: the block stride doubles) or "heads_first" (a permuted [num_blocks, Hkv, block_size, D]).
-    `v_slot_pad` more on V's slots gives K and V different strides. `start` shifts the first element
-    of K and of V away from an aligned address. `sparse` maps pages lazily, and leaves them zero.
+    `v_slot_pad` more on V's slots, or `v_head_pad` on its heads, gives K and V different strides.
+    `start` shifts the first element of K and of V away from an aligned address. `sparse` maps pages
+    lazily, and leaves them zero.
     """
 
     order: Literal["separate", "interleaved", "heads_first"] = "separate"
     head_pad: int = 0
     slot_pad: int = 0
     v_slot_pad: int = 0
+    v_head_pad: int = 0
     start: tuple[int, int] = (0, 0)
     sparse: bool = False
 
@@ -43,7 +45,8 @@ def allocate(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(k_cache, v_cache): views of memory that holds `fill` everywhere, padding included."""
     extents = (num_blocks, block_size, kv_heads, head_dim)
-    k_strides, v_strides = (_strides(layout, extents, extra) for extra in (0, layout.v_slot_pad))
+    k_strides = _strides(layout, extents, 0, 0)
+    v_strides = _strides(layout, extents, layout.v_slot_pad, layout.v_head_pad)
     if layout.order == "interleaved":
         half = k_strides[0]
         strides = (2 * half, *k_strides[1:])
@@ -58,14 +61,16 @@ def allocate(
     return tuple(views)
 
 
-def _strides(layout: Layout, extents: tuple[int, ...], extra: int) -> tuple[int, int, int, int]:
+def _strides(
+    layout: Layout, extents: tuple[int, ...], more_slot: int, more_head: int
+) -> tuple[int, int, int, int]:
     """(block, slot, head, 1) of one of the two caches when each lies on its own."""
     _, block_size, kv_heads, head_dim = extents
-    row = head_dim + layout.head_pad
+    row = head_dim + layout.head_pad + more_head
     if layout.order == "heads_first":
         head = block_size * row
         return kv_heads * head, row, head, 1
-    slot = kv_heads * row + layout.slot_pad + extra
+    slot = kv_heads * row + layout.slot_pad + more_slot
     return block_size * slot, slot, row, 1
 
 

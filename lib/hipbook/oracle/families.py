@@ -113,6 +113,7 @@ def strides(r: Randoms, s: Shape) -> Calls:
         Layout(v_slot_pad=24),
         Layout(order="heads_first", head_pad=8),
         Layout(order="interleaved", head_pad=16, slot_pad=8),
+        Layout(v_head_pad=8),
     )
     lens = (5, 19) if s.row_kind != "prefill" else (7,)
     return [

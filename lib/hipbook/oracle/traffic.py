@@ -115,10 +115,10 @@ def online_barriers_per_key(head_dim: int) -> int:
 
 
 def in_step_barriers_per_key(arm: str, head_dim: int) -> float:
-    """online's; without the tree's steps 4; 4 a tile for online_tile, a mean over whole tiles."""
+    """online's; without the tree's steps 4; 3 a tile for online_tile, a mean over whole tiles."""
     if arm == "online":
         return online_barriers_per_key(head_dim)
-    return 4 / TILE_KEYS if arm == "online_tile" else 4
+    return 3 / TILE_KEYS if arm == "online_tile" else 4
 
 
 def barriers_per_wave(arm: str, head_dim: int, keys: int) -> int:
