@@ -11,14 +11,14 @@ launch is wrong, faults, or is refused for a reason that the contract does not a
 import argparse
 import sys
 import time
-from dataclasses import fields, replace
 
 import torch
 
 from hipbook import boards
 from hipbook.errors import HipbookError, Refused
-from hipbook.ops.attention_call import DTYPES, AttentionCall
+from hipbook.ops.attention_call import DTYPES
 from hipbook.ops.paged_attention import run_call
+from hipbook.ops.placement import placed
 from hipbook.oracle.paged_attention import FAMILIES, compare, make, reference
 
 CONFIGS = (
@@ -27,28 +27,6 @@ CONFIGS = (
     "bf16-f16-bf16-128-2,f32-f32-f32-128-2,f32-bf16-f32-64-5,bf16-bf16-bf16-512-2,f32-f16-f16-512-16"
 )
 MAY_REFUSE = {"misaligned", "head_dims"}
-
-
-def on(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """A copy with the same strides and the same distance from a 128-byte boundary."""
-    start = tensor.data_ptr() - tensor.storage_offset() * tensor.element_size()
-    shift = start % 128
-    size = tensor.untyped_storage().nbytes()
-    host = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage(), 0, (size,), (1,))
-    raw = torch.empty(size + 128, dtype=torch.uint8, device=device)
-    raw[shift : shift + size].copy_(host)
-    offset = tensor.storage_offset() * tensor.element_size() + shift
-    if offset % tensor.element_size():
-        raise ValueError("a tensor that is not aligned to its element")
-    return torch.empty(0, dtype=tensor.dtype, device=device).set_(
-        raw.untyped_storage(), offset // tensor.element_size(), tensor.shape, tensor.stride()
-    )
-
-
-def moved(call: AttentionCall, device: torch.device) -> AttentionCall:
-    values = {field.name: getattr(call, field.name) for field in fields(call)}
-    tensors = {name: on(value, device) for name, value in values.items() if isinstance(value, torch.Tensor)}
-    return replace(call, **tensors)
 
 
 def main() -> int:
@@ -72,7 +50,7 @@ def main() -> int:
             for kind in options.row_kinds.split(","):
                 for number, call in enumerate(make(family, options.seed, row_kind=kind, **shape)):
                     want = reference(call)
-                    there = moved(call, board.torch_device)
+                    there = placed(call, board.torch_device)
                     for arm in options.arms.split(","):
                         label = f"{arm} {config} {family} {kind} call {number}"
                         try:

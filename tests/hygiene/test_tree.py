@@ -42,6 +42,7 @@ LAYERS = (
     ("oracle",),
     ("checks",),
     ("measure", "records", "traces"),
+    ("profile",),
     ("notebooks", "studies", "report", "sweep", "doctor"),
     ("cli", "cli_check", "cli_measure", "cli_sweep", "cli_trace", "cli_trace_pairs", "bench", "__main__"),
 )

@@ -12,6 +12,7 @@ from hipbook.measure import counts
 from hipbook.measure.counts import CountVerdict
 from hipbook.ops.attention_ladder import ALL_ARMS
 from hipbook.ops.paged_attention import AttentionCall, AttentionResult, run_call
+from hipbook.ops.placement import placed
 from hipbook.oracle import traffic
 from hipbook.oracle.compare import Comparison, compare
 from hipbook.oracle.paged_attention import Reference, reference
@@ -87,8 +88,8 @@ def run_arm(
 
     `expected` saves computing the reference again for the next arm; `options` go to `Board.launch`.
     """
-    result = run_call(call, arm=arm, board=board, **options)
-    return ArmRun(call, result, compare(result.out, expected or reference(call)))
+    result = run_call(placed(call, board.torch_device), arm=arm, board=board, **options)
+    return ArmRun(call, result, compare(result.out.cpu(), expected or reference(call)))
 
 
 def run_arms(call: AttentionCall, arms: Sequence[str], board: Board, **options: object) -> list[ArmRun]:

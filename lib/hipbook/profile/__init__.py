@@ -1,0 +1,1 @@
+"""Profilers of GPU boards, run on a child process of ours, and what they cost. docs/profiling.md."""
