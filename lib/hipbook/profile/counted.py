@@ -42,7 +42,10 @@ def believed(
     zero = counters.unsupported(whole)
     for name in zero:
         rows = whole.filter(pl.col("Counter_Name").cast(pl.String) == name)
-        absent |= {name: f"unsupported, or a power state: zero in all {rows.height} dispatches"}
+        if rows["Counter_Value"].null_count() == rows.height:
+            absent[name] = f"unsupported: no value in any of {rows.height} dispatches"
+        else:
+            absent[name] = f"unsupported, or a power state: zero in all {rows.height} dispatches"
     values = (
         ours.with_columns(pl.col("Counter_Name").cast(pl.String).alias("Counter"))
         .filter(~pl.col("Counter").is_in(zero) & pl.col("Counter_Value").is_not_null())
