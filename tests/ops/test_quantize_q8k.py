@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 
@@ -195,13 +194,3 @@ def test_waves_of_a_workgroup_in_another_order_change_nothing():
         first, again = (quantize_q8k(x, arm=arm, board=BOARD, wave_order_seed=seed) for seed in (0, 7))
         assert torch.equal(first.out, again.out)
         assert replace(first.dispatch, code_object=None) == replace(again.dispatch, code_object=None)
-
-
-@pytest.mark.slow
-def test_seventy_thousand_rows():
-    """More rows than grid y or z could have."""
-    x = make("random", 0, rows=7_000, k=256, dtype=torch.bfloat16).repeat(10, 1)
-    x[::7_001] = torch.from_numpy(np.float32([0.5])).bfloat16()
-    wanted = reference(x)
-    for arm in ARMS:
-        assert torch.equal(quantize_q8k(x, arm=arm, board=BOARD).out, wanted), arm

@@ -18,7 +18,8 @@ def test_weights_are_what_gguf_makes_of_them(weight_format):
     weights = make_weights(1, 2, 9, 1024, weight_format).numpy()
     theirs = dequantize(weights.reshape(18, -1), GGMLQuantizationType[weight_format]).astype(np.float64)
     ours = unpack(weights, weight_format)
-    most = np.abs(ours.d[..., None] * ours.scale * ours.q) + np.abs(ours.dmin[..., None] * ours.minimum)
+    scale, minimum = ours.of_each(ours.scale), ours.of_each(ours.minimum)
+    most = np.abs(ours.d[..., None] * scale * ours.q) + np.abs(ours.dmin[..., None] * minimum)
     assert theirs.size == 18 * 1024
     assert (np.abs(theirs.reshape(most.shape) - ours.values()) <= 3 * 2.0**-24 * most).all()
     assert np.abs(theirs).max() > 5

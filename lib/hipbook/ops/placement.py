@@ -18,6 +18,7 @@ def on(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     size = tensor.untyped_storage().nbytes()
     host = torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage(), 0, (size,), (1,))
     raw = torch.empty(size + LINE_BYTES, dtype=torch.uint8, device=device)
+    shift = (shift - raw.data_ptr()) % LINE_BYTES  # a GPU's memory starts at one, a host's need not
     raw[shift : shift + size].copy_(host)
     offset = tensor.storage_offset() * tensor.element_size() + shift
     if offset % tensor.element_size():
@@ -30,9 +31,11 @@ def on(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
 
 
 def placed(call: Call, device: torch.device) -> Call:
-    """`call` (a dataclass of tensors and scalars) with its tensors on `device`; the same one if they are."""
+    """`call` (a tensor, or a dataclass of tensors and scalars) on `device`; the same one if it is there."""
+    if isinstance(call, torch.Tensor):
+        return call if call.device == device else on(call, device)
     if not is_dataclass(call):
-        raise BadArgument("call", type(call).__name__, "a dataclass of tensors and scalars")
+        raise BadArgument("call", type(call).__name__, "a tensor, or a dataclass of tensors and scalars")
     values: dict[str, Any] = {field.name: getattr(call, field.name) for field in fields(call)}
     tensors = {name: value for name, value in values.items() if isinstance(value, torch.Tensor)}
     if all(value.device == device for value in tensors.values()):

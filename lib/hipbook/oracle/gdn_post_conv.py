@@ -17,6 +17,7 @@ import torch
 
 from hipbook.ops.gdn_post_conv import PostConvCall, PostConvOutputs
 from hipbook.oracle.randoms import Randoms
+from hipbook.oracle.within import Compared, all_of, same_bits, within
 
 U = 2.0**-24
 FAMILIES = ("random", "gates", "heads")
@@ -54,16 +55,6 @@ class PostConvReference:
     v: torch.Tensor
 
 
-@dataclass(frozen=True)
-class PostConvComparison:
-    """`why` is the first reason not to pass, "" when it passes."""
-
-    values_compared: int
-    exact_compared: int
-    max_error_over_bound: float
-    why: str = ""
-
-
 def ulp(values: np.ndarray, bits: int) -> np.ndarray:
     """The step of a format with `bits` of significand and f32's exponents, at each value."""
     exponent = np.frexp(np.abs(values))[1] - 1  # floor(log2), -1 at zero
@@ -97,31 +88,13 @@ def reference(call: PostConvCall) -> PostConvReference:
     return PostConvReference(values, bounds, v)
 
 
-def compare(outputs: PostConvOutputs, wanted: PostConvReference) -> PostConvComparison:
+def compare(outputs: PostConvOutputs, wanted: PostConvReference) -> Compared:
     """Hold every value of every output to its bound, and v to equal bits."""
-    compared, exact, worst = 0, 0, 0.0
-    why = ""
-    for name, value in wanted.values.items():
-        got = getattr(outputs, name).cpu().double().numpy()
-        if got.shape != value.shape:
-            return PostConvComparison(0, 0, np.inf, f"{name} is {got.shape}, must be {value.shape}")
-        error = np.abs(got - value)
-        error = np.where(np.isnan(error), np.inf, error)
-        bound = wanted.bounds[name]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            over = np.where(error == 0, 0.0, error / bound)
-        compared += value.size
-        exact += int((bound == 0).sum())
-        worst = max(worst, float(over.max(initial=0.0)))
-        if not why and bool((over > 1).any()):
-            at = tuple(int(i) for i in np.argwhere(over > 1)[0])
-            off = f"{float(over[at]):.3g} times its bound off"
-            why = f"{name}{list(at)}: {got[at]:.9g} is {off} {value[at]:.9g}; {int((over > 1).sum())} values"
-    bits = {2: torch.int16, 4: torch.int32}[wanted.v.element_size()]
-    differ = (outputs.v.cpu().view(bits) != wanted.v.contiguous().view(bits)).nonzero()
-    if not why and len(differ):
-        why = f"v{differ[0].tolist()} is not conv's value to the bit; {len(differ)} values"
-    return PostConvComparison(compared + wanted.v.numel(), exact + wanted.v.numel(), worst, why)
+    parts = [
+        within(name, getattr(outputs, name), value, wanted.bounds[name])
+        for name, value in wanted.values.items()
+    ]
+    return all_of([*parts, same_bits("v", outputs.v, wanted.v)])
 
 
 def make(

@@ -24,38 +24,44 @@ U = 2.0**-24
 
 @dataclass(frozen=True, eq=False)
 class Superblocks:
-    """Weights [..., 256] taken apart: value = d * scale * q - dmin * minimum, float64 but q and integers."""
+    """Weights [..., 256] taken apart: value = d * scale * q - dmin * minimum. Scale and minimum are integers
+    of G sub-blocks each, of 256 / G neighbouring elements."""
 
-    d: np.ndarray  # [...]
-    dmin: np.ndarray  # [...], zero in Q6_K
-    scale: np.ndarray  # int64 [..., 256], each element's
-    minimum: np.ndarray  # int64 [..., 256]
+    d: np.ndarray  # float64 [...]
+    dmin: np.ndarray  # float64 [...], zero in Q6_K
+    scale: np.ndarray  # int64 [..., G]
+    minimum: np.ndarray  # int64 [..., G]
     q: np.ndarray  # int64 [..., 256]
 
+    def of_each(self, part: np.ndarray) -> np.ndarray:
+        """[..., 256]: scale or minimum of each element."""
+        return np.repeat(part, self.q.shape[-1] // part.shape[-1], axis=-1)
+
     def values(self) -> np.ndarray:
-        return self.d[..., None] * (self.scale * self.q) - self.dmin[..., None] * self.minimum
+        scaled = self.d[..., None] * (self.of_each(self.scale) * self.q)
+        return scaled - self.dmin[..., None] * self.of_each(self.minimum)
 
 
 def unpack(weights: np.ndarray, weight_format: str) -> Superblocks:
     """uint8 [..., 144 | 210] to its parts."""
-    byte = weights.astype(np.int64)
     if weight_format == "Q4_K":
         d, dmin = (_f16(weights[..., at : at + 2]) for at in (0, 2))
-        s, nibbles = byte[..., 4:16], byte[..., 16:]
+        s, nibbles = weights[..., 4:16].astype(np.int64), weights[..., 16:]
         scales = [s[..., c] & 63 if c < 4 else s[..., c + 4] & 15 | s[..., c - 4] >> 6 << 4 for c in range(8)]
         mins = [s[..., c + 4] & 63 if c < 4 else s[..., c + 4] >> 4 | s[..., c] >> 6 << 4 for c in range(8)]
         parts = [nibbles[..., c // 2 * 32 : c // 2 * 32 + 32] >> (4 * (c % 2)) & 15 for c in range(8)]
-        scale, minimum = (np.repeat(np.stack(of, axis=-1), 32, axis=-1) for of in (scales, mins))
-        return Superblocks(d, dmin, scale, minimum, np.concatenate(parts, axis=-1))
+        scale, minimum = (np.stack(of, axis=-1) for of in (scales, mins))
+        return Superblocks(d, dmin, scale, minimum, np.concatenate(parts, axis=-1).astype(np.int64))
     parts = []
     for g in range(8):
         h, r = divmod(g, 4)
-        low = byte[..., 64 * h + (r & 1) * 32 :][..., :32] >> (4 if r >= 2 else 0) & 15
-        high = byte[..., 128 + 32 * h :][..., :32] >> (2 * r) & 3
-        parts.append((low | high << 4) - 32)
-    scale = np.repeat(np.ascontiguousarray(weights[..., 192:208]).view(np.int8).astype(np.int64), 16, axis=-1)
+        low = weights[..., 64 * h + (r & 1) * 32 :][..., :32] >> (4 if r >= 2 else 0) & 15
+        high = weights[..., 128 + 32 * h :][..., :32] >> (2 * r) & 3
+        parts.append(low | high << 4)
+    scale = np.ascontiguousarray(weights[..., 192:208]).view(np.int8).astype(np.int64)
     d = _f16(weights[..., 208:210])
-    return Superblocks(d, np.zeros_like(d), scale, np.zeros_like(scale), np.concatenate(parts, axis=-1))
+    q = np.concatenate(parts, axis=-1).astype(np.int64) - 32
+    return Superblocks(d, np.zeros_like(d), scale, np.zeros_like(scale), q)
 
 
 def _f16(two: np.ndarray) -> np.ndarray:
@@ -82,16 +88,25 @@ def reference(
     for p, expert in enumerate(expert_ids.tolist()):
         row = p if len(d) > 1 else 0
         w = unpack(weights[expert].cpu().numpy(), weight_format)  # [N, B, ...]
-        scaled = w.scale * w.q
-        dots, belows = (scaled * q[row]).sum(-1), (w.minimum * q[row]).sum(-1)
+        products, sizes = _by_sub_block(w, w.q, q[row]), _by_sub_block(w, np.abs(w.q), np.abs(q[row]))
+        ones = np.ones((1, *w.q.shape[1:]), dtype=np.int64)
+        sums, magnitudes = _by_sub_block(w, ones, q[row]), _by_sub_block(w, ones, np.abs(q[row]))
+        dots, belows = (w.scale * products).sum(-1), (w.minimum * sums).sum(-1)
         values.append((d[row] * (w.d * dots - w.dmin * belows)).sum(-1))
-        most = np.abs(w.d) * np.abs(scaled * q[row]).sum(-1) + np.abs(w.dmin) * np.abs(
-            w.minimum * q[row]
-        ).sum(-1)
+        most = np.abs(w.d) * (np.abs(w.scale) * sizes).sum(-1)
+        most += np.abs(w.dmin) * (w.minimum * magnitudes).sum(-1)
         bounds.append((np.abs(d[row]) * most).sum(-1))
     value = np.array(values).reshape(len(expert_ids), weights.shape[1])
     error = (weights.shape[2] + 12) * U * np.array(bounds).reshape(value.shape) + 2.0**-140
     return value, error + ulp(np.abs(value) + error, 8 if dtype == torch.bfloat16 else 24) / 2
+
+
+def _by_sub_block(w: Superblocks, of_weights: np.ndarray, act: np.ndarray) -> np.ndarray:
+    """[N, B, G]: sums over a sub-block of weights [N, B, 256] times act [B, 256]. A sum is at most 32 * 63 *
+    127, below 2^24: float32 has it exactly."""
+    groups = w.scale.shape[-1]
+    one, other = (part.astype(np.float32).reshape(*part.shape[:-1], groups, -1) for part in (of_weights, act))
+    return np.einsum("nbgi,bgi->nbg", one, other).astype(np.float64)
 
 
 def dequantised(
