@@ -9,6 +9,8 @@ from hipbook.ops import models
 from hipbook.ops.attention_call import DTYPES, AttentionCall
 from hipbook.ops.models import Model
 from hipbook.oracle.decode_step import decode_call
+from hipbook.profile.job import subject as subject_name
+from hipbook.report import tables
 from hipbook.studies.arms import ArmRun, run_arms
 
 # Columns of a stacked bar, in order: what each is, and the counters it adds up. Every wave instruction
@@ -51,7 +53,7 @@ def keys_of(run: ArmRun) -> int:
 
 
 def subject(run: ArmRun) -> str:
-    return f"{run.arm}, {keys_of(run)} keys"
+    return subject_name(run.arm, keys_of(run))
 
 
 def classes(run: ArmRun) -> dict[str, int]:
@@ -81,7 +83,15 @@ def row(run: ArmRun) -> dict[str, object]:
 
 
 def rows(runs: Sequence[ArmRun]) -> list[dict[str, object]]:
-    return [row(run) for run in runs]
+    """A row of each run that was counted: none on a board without counters."""
+    return [row(run) for run in runs if run.result.dispatch.counters is not None]
+
+
+def table(counted: Sequence[dict[str, object]], columns: Sequence[str]) -> str:
+    """Columns of `rows`; one line where the board counts nothing."""
+    if not counted:
+        return "this board does not count: take an emulated one for instructions, bytes and barriers"
+    return tables.text(counted, columns)
 
 
 def hottest(run: ArmRun, count: int) -> list[tuple[str, int]]:
