@@ -122,18 +122,23 @@ def reproduce(
 
 @app.command()
 def report(
-    runs: Annotated[Path, typer.Argument(help="Folder with runs of `hipbook run`.")],
+    runs: Annotated[Path, typer.Argument(help="Folder with runs of `hipbook run` or `hipbook sweep`.")],
     out: Annotated[Path | None, typer.Option(help="Folder of the report; default: RUNS/html.")] = None,
+    claims: Annotated[bool, typer.Option(help="Show the ledger of claims as well.")] = True,
+    all_notebooks: Annotated[
+        bool, typer.Option("--all-notebooks", help="Render every executed notebook, however many.")
+    ] = False,
 ) -> None:
-    """Render executed notebooks and records as HTML that opens from a file path."""
-    from hipbook.report import html
+    """Records, claims and executed notebooks as pages that open from a file path."""
+    from hipbook.records import claims as ledger
+    from hipbook.report import gather, site
 
-    folders = sorted(path.parent for path in runs.rglob("outcome.json"))
-    if not folders:
-        raise HipbookError(f"{runs}: no run in it", fix="`hipbook run NOTEBOOK --out DIR` makes one")
-    typer.echo(
-        html.write_site(folders, out or runs / "html", title="hipbook runs", lead=f"{len(folders)} runs")
-    )
+    found = gather.runs_under(runs)
+    index = site.write_site(
+        found, out or runs / "html", title="hipbook runs", lead=f"{len(found)} runs",
+        claims=ledger.read() if claims else (), all_notebooks=all_notebooks,
+    )  # fmt: skip
+    typer.echo(index)
 
 
 @app.command()

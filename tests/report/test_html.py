@@ -1,4 +1,4 @@
-"""The HTML rendering: complete, self-contained, and safe against text it did not write."""
+"""The report: complete, self-contained, and safe against text it did not write."""
 
 import re
 from html.parser import HTMLParser
@@ -8,7 +8,7 @@ import nbformat
 import pytest
 
 from hipbook.errors import HipbookError
-from hipbook.report import html
+from hipbook.report import site as report
 from hipbook.sweep.runner import run_notebook
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>"
@@ -38,15 +38,16 @@ def links(path: Path) -> Links:
     return parser
 
 
-@pytest.fixture
-def site(make_notebook, tiny_cells, tmp_path) -> Path:
-    """Two runs, one of them failed, with hostile text wherever text comes from."""
-    cells = tiny_cells
+@pytest.fixture(scope="module")
+def runs(write_notebook, tiny_cells, tmp_path_factory) -> list[Path]:
+    """The folders of two runs, one of them failed, with hostile text wherever text comes from."""
+    cells, folder = tiny_cells, tmp_path_factory.mktemp("report")
     picture = "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()"
     frame = f"import pandas as pd\nprint({EVIL!r})\npd.DataFrame({{'name': [{EVIL!r}]}})"
     raw = f"from IPython.display import HTML\nHTML({EVIL + '<table><tr><td>kept</td></tr></table>'!r})"
     evidence = f"run.verdict({EVIL!r}, 'CORRECT', {EVIL!r})\nrun.not_claimed({EVIL!r})"
-    good = make_notebook(
+    good = write_notebook(
+        folder,
         (cells["parameters"], "parameters"),
         cells["begin"],
         cells["fact"],
@@ -62,24 +63,34 @@ def site(make_notebook, tiny_cells, tmp_path) -> Path:
         nbformat.v4.new_markdown_cell(f"# Does it run?\n\n{EVIL}\n\n$4 + \\log_2 t$\n\n|a|b|\n|-|-|\n|1|2|"),
     )
     nbformat.write(notebook, good)
-    bad = make_notebook((cells["parameters"], "parameters"), f"raise ValueError({EVIL!r})", name="bad")
-    folders = [tmp_path / "runs" / "good", tmp_path / "runs" / "bad"]
-    for path, folder in zip((good, bad), folders, strict=True):
-        run_notebook(path, out=folder)
+    bad = write_notebook(
+        folder, (cells["parameters"], "parameters"), f"raise ValueError({EVIL!r})", name="bad"
+    )
+    folders = [folder / "runs" / "good", folder / "runs" / "bad"]
+    for path, out in zip((good, bad), folders, strict=True):
+        run_notebook(path, out=out)
+    return folders
+
+
+@pytest.fixture
+def site(runs, tmp_path) -> Path:
     summary = [{"arm": "online", "values": 4096, "NMSE": 2.4e-6}]
-    return html.write_site(folders, tmp_path / "site", title="Runs", lead=EVIL, summary=summary).parent
+    return report.write_site(runs, tmp_path / "site", title="Runs", lead=EVIL, summary=summary).parent
 
 
 def test_the_site(site):
     pages = sorted(p.relative_to(site).as_posix() for p in site.rglob("*.html"))
-    assert pages == ["index.html", "notebooks/bad.html", "notebooks/tiny.html", "records/tiny.html"]
+    assert pages == [
+        "coverage.html", "index.html", "notebooks/bad.html", "notebooks/tiny.html", "questions/bad.html",
+        "questions/tiny.html", "records/tiny.html",
+    ]  # fmt: skip
+    assert not re.search(r"url\(|@import", (site / "style.css").read_text())
     for name in pages:
         found = links(site / name)
-        assert not found.tags & {"script", "iframe", "object", "link", "base", "form"}, name
+        assert not found.tags & {"script", "iframe", "object", "base", "form", "style"}, name
         assert found.handlers == [], name
-        assert all(source.startswith("data:image/png;base64,") for source in found.loads), name
-        assert "@import" not in (site / name).read_text()
-        assert not re.search(r"url\(", (site / name).read_text())
+        loads = [source for source in found.loads if not source.startswith("data:image/png;base64,")]
+        assert loads == ["../" * name.count("/") + "style.css"], name
         for target in found.leads:  # every link stays in the folder and leads somewhere
             if not target.startswith("#"):
                 assert (site / name).parent.joinpath(target).is_file(), (name, target)
@@ -98,9 +109,9 @@ def test_the_site(site):
     assert "double" in (site / "records" / "tiny.html").read_text()
 
 
-def test_rendering_again_leaves_nothing_of_before(site, tmp_path):
+def test_rendering_again_leaves_nothing_of_before(site, runs):
     (site / "notebooks" / "stale.html").write_text("x")
-    html.write_site([tmp_path / "runs" / "good"], site, title="Runs", lead="")
+    report.write_site(runs[:1], site, title="Runs", lead="")
     assert not (site / "notebooks" / "stale.html").exists()
     assert not (site / "notebooks" / "bad.html").exists()
 
@@ -108,5 +119,5 @@ def test_rendering_again_leaves_nothing_of_before(site, tmp_path):
 def test_a_folder_of_somebody_else_is_not_cleared(tmp_path):
     (tmp_path / "thesis.txt").write_text("x")
     with pytest.raises(HipbookError, match="holds other things"):
-        html.write_site([], tmp_path, title="Runs", lead="")
+        report.write_site([], tmp_path, title="Runs", lead="")
     assert (tmp_path / "thesis.txt").exists()

@@ -11,7 +11,7 @@ from hipbook.errors import BadArgument
 from hipbook.report import style
 
 MAX_SUBJECTS = 8  # more cannot be told apart; the table beside a figure has them all
-_DODGE = 0.55  # of the place between two boards, shared by the subjects
+_DODGE = 0.75  # of the place between two boards, shared by the subjects
 
 
 def on_boards(rows: Sequence[Mapping[str, object]], *, quantity: str, title: str) -> Figure:
@@ -29,6 +29,8 @@ def on_boards(rows: Sequence[Mapping[str, object]], *, quantity: str, title: str
     frame = frame[frame["subject"].isin(shown)]
     shift = {s: (i - (len(shown) - 1) / 2) * _DODGE / max(1, len(shown)) for i, s in enumerate(shown)}
     frame = frame.assign(x=frame["board"].map(boards.index) + frame["subject"].map(shift))
+    frame = frame.assign(subject=frame["subject"].map(_short))
+    shown = list(dict.fromkeys(_short(subject) for subject in shown))
     figure, ax = plt.subplots(figsize=(max(6.4, 1.6 * len(boards) + 2.4), 4.0))
     sns.scatterplot(
         frame, x="x", y="value", hue="subject", style="subject", hue_order=shown, style_order=shown, s=70,
@@ -42,24 +44,20 @@ def on_boards(rows: Sequence[Mapping[str, object]], *, quantity: str, title: str
     elif values.min() >= 0:
         ax.set_ylim(bottom=0)
     left_out = f" ({len(shown)} of {len(subjects)} subjects)" if len(shown) < len(subjects) else ""
-    ax.set(xlabel="board", ylabel=units[0], title=f"{title}{left_out}")
+    ax.set(xlabel="board", ylabel=_short(units[0]), title=f"{_short(title, 60)}{left_out}")
     ax.legend(bbox_to_anchor=(1.01, 1), loc="upper left", frameon=False, title="")
     return figure
 
 
 def _palette(subjects: Sequence[str]) -> dict[str, object]:
-    """An arm keeps its colour; what is no arm gets the next of a palette for colour-blind readers."""
+    """An arm keeps its colour, whatever case it ran; what is no arm gets one for colour-blind readers."""
     spare = iter(sns.color_palette("colorblind", len(subjects)))
-    taken: set[str] = set()
-    chosen: dict[str, object] = {}
-    for subject in subjects:
-        arm = subject.split(",")[0]
-        own = style.ARM_COLOURS.get(arm)
-        chosen[subject] = own if own and own not in taken else next(spare)
-        taken.add(own or "")
-    return chosen
+    return {
+        subject: style.ARM_COLOURS.get(subject.split(",")[0].split(" ")[0]) or next(spare)
+        for subject in subjects
+    }
 
 
-def _short(text: str) -> str:
-    """A board's name as a tick label: it may come from elsewhere and be of any length; `$` would be a formula."""
-    return (text if len(text) <= 24 else text[:23] + "...").replace("$", r"\$")
+def _short(text: str, longest: int = 28) -> str:
+    """A name in a figure: it may come from elsewhere and be of any length, and `$` would begin a formula."""
+    return (text if len(text) <= longest else text[: longest - 3] + "...").replace("$", r"\$")

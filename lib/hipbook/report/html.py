@@ -1,16 +1,13 @@
-"""Executed notebooks and their records as a folder of HTML that opens from a file path.
+"""Pages: an executed notebook, a record, and what surrounds them. site.py makes a folder of them.
 
-Every page holds all it needs (styles and pictures inside), asks for nothing over the network, and runs no
-script. Text from records and outputs is escaped; HTML outputs of notebooks keep their tables and nothing
-that could run or load something.
+A page asks for nothing but the folder's own style sheet and pictures, and runs no script. Text from records
+and outputs is escaped; HTML outputs of notebooks keep their tables and nothing that could run or load
+something.
 """
 
 import json
 import re
-import shutil
-from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import bleach
@@ -20,11 +17,11 @@ import nbformat
 from markupsafe import Markup
 from nbconvert import HTMLExporter
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+from pygments import token
 from pygments.formatters import HtmlFormatter
+from pygments.style import Style
 
 import hipbook
-from hipbook import records
-from hipbook.errors import HipbookError
 from hipbook.records import Record
 from hipbook.report import tables
 
@@ -50,25 +47,36 @@ _TABLE_ATTRIBUTES = {"th": ["colspan", "rowspan", "scope"], "td": ["colspan", "r
 @cache
 def _templates() -> jinja2.Environment:
     return jinja2.Environment(
-        loader=jinja2.PackageLoader("hipbook.report"), autoescape=True, undefined=jinja2.StrictUndefined
-    )
+        loader=jinja2.PackageLoader("hipbook.report"), autoescape=True, undefined=jinja2.StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+
+
+class _Code(Style):
+    """Colours of code with a contrast of at least 4.5 on a cell's ground; pygments' own have less."""
+
+    styles = {  # noqa: RUF012  (pygments' form)
+        token.Comment: "italic #576074",
+        token.Keyword: "bold #6b2d83",
+        token.Literal.String: "#0b6b3a",
+        token.Literal.Number: "#8a3b00",
+        token.Name.Builtin: "#0a5c9e",
+        token.Name.Function: "#0a5c9e",
+        token.Operator.Word: "bold #6b2d83",
+    }
 
 
 @cache
-def _css() -> str:
+def css() -> str:
+    """The style sheet of a report's folder."""
     source, _, _ = _templates().loader.get_source(_templates(), "style.css")
-    return source + HtmlFormatter(style="friendly").get_style_defs(".highlight")
+    return source + HtmlFormatter(style=_Code).get_style_defs(".highlight")
 
 
-def page(
-    template: str, *, home: str, title: str, trail: Sequence[Mapping[str, str]] = (), **fields: Any
-) -> str:
+def page(template: str, *, home: str, title: str, **fields: Any) -> str:
     """One page from a template; `home` leads from it to the folder of index.html."""
-    return (
-        _templates()
-        .get_template(template)
-        .render(css=_css(), home=home, title=title, trail=trail, version=hipbook.__version__, **fields)
-    )
+    made = _templates().get_template(template)
+    return made.render(home=home, title=title, version=hipbook.__version__, **fields)
 
 
 # --- notebooks ------------------------------------------------------------------------------------
@@ -141,7 +149,8 @@ def heading(notebook: nbformat.NotebookNode) -> str:
 # --- records --------------------------------------------------------------------------------------
 
 
-def record_page(record: Record, *, raw: str, notebook: str = "") -> str:
+def record_page(record: Record, *, raw: str, notebook: str = "", slug: str = "") -> str:
+    """A record in full. `raw` and `notebook` lead to JSON and notebook; `slug` names it in the archive."""
     facts = [
         {
             "subject": fact.subject,
@@ -177,7 +186,7 @@ def record_page(record: Record, *, raw: str, notebook: str = "") -> str:
         "record.html.j2",
         home="../",
         title=f"Record of {record.made_by}",
-        trail=[],
+        slug=slug,
         record=record,
         facts=facts,
         witnesses=witnesses,
@@ -185,80 +194,3 @@ def record_page(record: Record, *, raw: str, notebook: str = "") -> str:
         raw=raw,
         notebook=notebook,
     )
-
-
-# --- the folder -----------------------------------------------------------------------------------
-
-
-_MARKER = ".hipbook-report"
-_SUMMARY_NOTE = "K+V bytes are what the kernel asked for, before any cache; the floor reads each key once."
-
-
-def write_site(
-    run_folders: Iterable[Path],
-    out: Path,
-    *,
-    title: str,
-    lead: str,
-    summary: Sequence[Mapping[str, Any]] = (),
-) -> Path:
-    """Render the run folders of `hipbook run` under `out`; the path of its index.html.
-
-    What cannot be read (a run that failed has no record) is shown with its outcome, never left out.
-    """
-    if out.exists() and any(out.iterdir()) and not (out / _MARKER).exists():
-        raise HipbookError(f"{out}: holds other things than a report", fix="name an empty or a new folder")
-    shutil.rmtree(out, ignore_errors=True)
-    (out / "notebooks").mkdir(parents=True)
-    (out / _MARKER).write_text("made by hipbook; written anew each time\n")
-    (out / "records").mkdir()
-    runs, not_claimed = [], []
-    for folder in run_folders:
-        run, record = _render(folder, out)
-        runs.append(run)
-        for sentence in record.not_claimed if record else ():
-            if sentence not in not_claimed:
-                not_claimed.append(sentence)
-    index = page(
-        "index.html.j2",
-        home="",
-        title=title,
-        lead=lead,
-        runs=runs,
-        summary=[{k: tables.cell(v) for k, v in row.items()} for row in summary],
-        summary_note=_SUMMARY_NOTE,
-        not_claimed=not_claimed,
-    )
-    (out / "index.html").write_text(index, encoding="utf-8")
-    return out / "index.html"
-
-
-def _render(folder: Path, out: Path) -> tuple[dict[str, Any], Record | None]:
-    """The pages of one run, and what the index says of it."""
-    outcome = json.loads((folder / "outcome.json").read_text(encoding="utf-8"))
-    name = outcome["notebook"]
-    run = {"name": name, "status": outcome["status"], "why": outcome["why"], "question": "", "told": ""}
-    run |= {"page": "", "record": "", "picture": ""}
-    record = None
-    if outcome["executed"]:
-        notebook = nbformat.read(folder / outcome["executed"], as_version=4)
-        run |= {
-            "page": f"notebooks/{name}.html",
-            "question": heading(notebook),
-            "picture": first_picture(notebook),
-        }
-        body = page(
-            "notebook.html.j2", home="../", title=heading(notebook) or name, body=notebook_body(notebook)
-        )
-        (out / run["page"]).write_text(body, encoding="utf-8")
-    if outcome["record"]:
-        record = records.read(folder / outcome["record"])
-        run["record"] = f"records/{name}.html"
-        run["question"] = run["question"] or record.question
-        run["told"] = f"verdicts {len(record.verdicts)}, figures {len(record.facts)}"
-        shutil.copyfile(folder / outcome["record"], out / "records" / outcome["record"])
-        back = f"../notebooks/{name}.html" if outcome["executed"] else ""
-        (out / run["record"]).write_text(
-            record_page(record, raw=outcome["record"], notebook=back), encoding="utf-8"
-        )
-    return run, record

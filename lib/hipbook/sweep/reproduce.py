@@ -44,11 +44,13 @@ def main_job(board: str = "", at_once: int = 2) -> int:
     )
     folders = [*(outcome.folder for outcome in outcomes), out / CHECK]
     rows = summary(_records_in(folders))
-    from hipbook.report import html, tables
+    from hipbook.records import claims
+    from hipbook.report import site, tables
 
-    index = html.write_site(
-        folders, out / "html", title="Paged attention on gfx1200", lead=LEAD, summary=rows
-    )
+    index = site.write_site(
+        folders, out / "html", title="Paged attention on gfx1200", lead=LEAD, summary=rows,
+        claims=claims.read(),
+    )  # fmt: skip
     typer.echo("")
     typer.echo(tables.text(rows) if rows else "no arm was counted: see the outcomes above")
     typer.echo("")
