@@ -6,8 +6,8 @@
 See docs/emulator.md for what is modelled.
 """
 
+from hipbook.emulator.arguments import Pointer
 from hipbook.emulator.counters import Counted
-from hipbook.emulator.launch import Pointer
 from hipbook.emulator.program import Program, load
 
 __all__ = ["Counted", "Pointer", "Program", "load"]

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from hipbook.emulator.disassemble import render
 from hipbook.emulator.image import Image
 from hipbook.emulator.kernel import Kernel
-from hipbook.emulator.launch import CFault
 from hipbook.emulator.memory_map import MemoryMap, Region
+from hipbook.emulator.structures import CFault
 from hipbook.errors import KernelFault
 
 NO_LANE = 0xFFFFFFFF
@@ -33,13 +33,19 @@ KINDS = (
     ("endless", "the budget of {other:,} instructions a wave is spent: an endless loop?"),
     ("trap", "trap {address:#x}"),
     ("bad-jump", "jump to {address:#x}, which is no instruction of this code object"),
+    (
+        "global-race",
+        "{access} of {size} bytes at {address:#x}, which {other} in this launch, and nothing orders the two",
+    ),
 )
-_GLOBAL = ("out-of-bounds", "read-only", "unwritten", "misaligned")
+_GLOBAL = ("out-of-bounds", "read-only", "unwritten", "misaligned", "global-race")
+_ACCESS = ("load", "store", "atomic")  # CFault.store
 
 
 @dataclass(frozen=True)
 class Report:
-    """A fault's parts. `offset`: of the instruction in its kernel; `distance`: bytes from the nearest
+    """A fault's parts. `offset`: of the instruction in `function`, the kernel itself or what it called (None:
+    in no function that has a name; then from the start of the code); `distance`: bytes from the nearest
     buffer's span, 0 inside."""
 
     kind: str
@@ -55,6 +61,7 @@ class Report:
     store: bool
     buffer: str | None = None
     distance: int | None = None
+    function: str | None = None
 
 
 class EmulatedFault(KernelFault):
@@ -77,17 +84,24 @@ def to_exception(
     address = loaded.text_address + inst.at
     x, rest = fault.workgroup % grid[0], fault.workgroup // grid[0]
     nearest = memory.nearest(fault.address) if kind in _GLOBAL else None
+    function, start = loaded.function_at(address) or (None, loaded.text_address)
     report = Report(
-        kind, kernel.name, render(inst), address - kernel.descriptor.entry,
+        kind, kernel.name, render(inst), address - start,
         loaded.lines.at(address) if loaded.lines else None, (x, rest % grid[1], rest // grid[1]), fault.wave,
         None if fault.lane == NO_LANE else fault.lane, fault.address, fault.size, bool(fault.store),
-        *((nearest[0].name, nearest[1]) if nearest else ()),
+        *((nearest[0].name, nearest[1]) if nearest else (None, None)), function,
     )  # fmt: skip
-    other = _wave_of_tag(fault.other) if kind == "lds-race" else fault.other
+    other = fault.other
+    if kind == "lds-race":
+        other = _wave_of_tag(other)
+    elif kind == "global-race":
+        other = _group_of(other, grid)
     what = sentence.format(
-        access="store" if fault.store else "load", size=fault.size, address=fault.address, other=other
+        access=_ACCESS[min(fault.store, 2)], size=fault.size, address=fault.address, other=other
     )
-    lines = [f"{kind}: {what}", f"in kernel {report.kernel}, at +{report.offset:#x}: {report.instruction}"]
+    place = "" if function == kernel.name else f", {f'function {function}' if function else 'code'}"
+    lines = [f"{kind}: {what}"]
+    lines.append(f"in kernel {report.kernel}{place}, at +{report.offset:#x}: {report.instruction}")
     if report.source:
         lines.append(f"source {report.source[0]}:{report.source[1]}")
     lane = "" if report.lane is None else f", lane {report.lane}"
@@ -105,6 +119,15 @@ def _nearest(region: Region, distance: int, address: int) -> str:
     where = "before its first byte" if distance < 0 else "past its last byte"
     size = f"{region.span} bytes at {region.va:#x}"
     return f"nearest buffer: {region.name} ({size}), {abs(distance)} byte(s) {where}"
+
+
+def _group_of(other: int, grid: tuple[int, int, int]) -> str:
+    """Who touched the bytes first, and how (runtime/wave.h: RACE_*)."""
+    group, did = other & (1 << 62) - 1, "read" if other >> 63 else "updated" if other >> 62 & 1 else "wrote"
+    if group == 0xFFFFFFFF:
+        return f"several other workgroups {did}"
+    rest = group // grid[0]
+    return f"workgroup {(group % grid[0], rest % grid[1], rest // grid[1])} {did}"
 
 
 def _wave_of_tag(tag: int) -> str:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from hipbook.emulator.isa import Inst
 
+DEVICE_SCOPE = 2  # RDNA4's scopes: compute unit, shader engine, device, system
 _ATOMIC_RETURN = 1  # RDNA4: the lowest bit of the temporal hint
 
 
@@ -18,6 +19,7 @@ class Vector:
     base: int
     offset: int
     returns: bool  # of an atomic: the old value
+    coherent: bool = False  # device scope or wider: other workgroups' stores are seen (RDNA3: of loads only)
     has_vaddr: bool = True  # scratch: an address register takes part
     soffset: int = 0  # buffer
     offen: bool = False  # buffer
@@ -39,6 +41,10 @@ def signed(value: int, bits: int) -> int:
     return value - (value >> (bits - 1) << bits)
 
 
+def _load(inst: Inst) -> bool:
+    return "_LOAD_" in inst.name
+
+
 def vector(inst: Inst) -> Vector:
     """Fields of a VFLAT, VGLOBAL or VSCRATCH instruction."""
     if inst.family == "rdna3":
@@ -46,12 +52,13 @@ def vector(inst: Inst) -> Vector:
         offset = inst.bits(11, 0) if inst.encoding == "VFLAT" else signed(inst.bits(12, 0), 13)
         return Vector(
             address=inst.bits(39, 32), data=inst.bits(47, 40), vdst=inst.bits(63, 56), base=inst.bits(54, 48),
-            offset=offset, returns=bool(inst.bits(14, 14)),
+            offset=offset, returns=bool(inst.bits(14, 14)), coherent=_load(inst) and bool(inst.bits(14, 14)),
             has_vaddr=inst.encoding != "VSCRATCH" or bool(inst.bits(55, 55)),
         )  # fmt: skip
     return Vector(
         address=inst.bits(71, 64), data=inst.bits(62, 55), vdst=inst.bits(39, 32), base=inst.bits(6, 0),
         offset=signed(inst.bits(95, 72), 24), returns=bool(inst.bits(54, 52) & _ATOMIC_RETURN),
+        coherent=inst.bits(51, 50) >= DEVICE_SCOPE,
         has_vaddr=inst.encoding != "VSCRATCH" or bool(inst.bits(49, 49)),
     )  # fmt: skip
 
@@ -62,12 +69,14 @@ def buffer(inst: Inst) -> Vector:
         return Vector(
             address=inst.bits(39, 32), data=inst.bits(47, 40), vdst=inst.bits(47, 40),
             base=4 * inst.bits(52, 48), offset=inst.bits(11, 0), returns=bool(inst.bits(14, 14)),
+            coherent=_load(inst) and bool(inst.bits(14, 14)),
             soffset=inst.bits(63, 56), offen=bool(inst.bits(54, 54)), idxen=bool(inst.bits(55, 55)),
             tfe=bool(inst.bits(53, 53)),
         )  # fmt: skip
     return Vector(
         address=inst.bits(71, 64), data=inst.bits(39, 32), vdst=inst.bits(39, 32), base=inst.bits(49, 41),
         offset=signed(inst.bits(95, 72), 24), returns=bool(inst.bits(54, 52) & _ATOMIC_RETURN),
+        coherent=inst.bits(51, 50) >= DEVICE_SCOPE,
         soffset=inst.bits(6, 0), offen=bool(inst.bits(62, 62)), idxen=bool(inst.bits(63, 63)),
         tfe=bool(inst.bits(22, 22)),
     )  # fmt: skip

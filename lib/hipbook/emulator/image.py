@@ -47,6 +47,13 @@ class Image:
     functions: dict[str, tuple[int, int]]  # name -> (address, size)
     data: bytes = field(repr=False, default=b"")
 
+    def function_at(self, address: int) -> tuple[str, int] | None:
+        """(name, first address) of the function that holds `address`: a kernel or one it calls."""
+        for name, (start, size) in self.functions.items():
+            if start <= address < start + size:
+                return name, start
+        return None
+
     @cached_property
     def lines(self) -> "Lines":
         return Lines(self.data)

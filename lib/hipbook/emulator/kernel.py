@@ -29,7 +29,7 @@ RECORD = np.dtype(
         "itemsize": 64,
     }
 )
-_ENDS = frozenset({"S_BRANCH", "S_ENDPGM", "S_ENDPGM_SAVED", "S_SETPC_B64"})
+_ENDS = frozenset({"S_BRANCH", "S_ENDPGM", "S_ENDPGM_SAVED", "S_SETPC_B64", "S_TRAP"})  # a trap is a fault
 _INDIRECT = frozenset({"S_SETPC_B64", "S_SWAPPC_B64", "S_CALL_B64"})
 
 
@@ -48,7 +48,7 @@ class Kernel:
     entry: int
     slots: int
     vgprs: int
-    ordered: bool  # atomics show the order of workgroups: they must run one after the other
+    ordered: bool  # workgroups can tell their order: they must run one after the other
     opcodes: Counter = field(repr=False, default_factory=Counter)  # static
 
 
@@ -246,10 +246,13 @@ def _vgprs(descriptor: Descriptor) -> int:
 
 
 def _ordered(instructions: list[Inst]) -> bool:
+    """Whether workgroups can tell in which order they run: by what an atomic returns or leaves, or by a load
+    that other workgroups' stores reach."""
     for inst in instructions:
         op = memory.MEMORY.get(row_name(inst))
-        if op is None or op.kind != "atomic" or op.space in ("lds", "scratch"):
+        if op is None or op.space not in ("global", "flat", "buffer"):
             continue
-        if op.ordered or (fields.buffer if op.space == "buffer" else fields.vector)(inst).returns:
+        at = (fields.buffer if op.space == "buffer" else fields.vector)(inst)
+        if (op.kind == "atomic" and (op.ordered or at.returns)) or (op.kind == "load" and at.coherent):
             return True
     return False

@@ -1,4 +1,4 @@
-"""Launching a kernel: arguments, hidden arguments, user SGPRs, and the call into the runtime."""
+"""Launching a kernel: hidden state, user SGPRs, and the call into the runtime."""
 
 import ctypes
 import os
@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
-from hipbook.build.code_object import KernelArg, KernelFacts
+from hipbook.build.code_object import KernelFacts
 from hipbook.emulator import image, native
+from hipbook.emulator.arguments import Value, check_arguments, pack_arguments
 from hipbook.emulator.image import Image
 from hipbook.emulator.kernel import Kernel
-from hipbook.emulator.memory_map import READ, WRITE, CView, MemoryMap
+from hipbook.emulator.memory_map import READ, WRITE, CTrack, CView, MemoryMap
 from hipbook.emulator.operands import PRIVATE_BASE, SHARED_BASE
+from hipbook.emulator.structures import TOTALS, CFault, CLaunch
 from hipbook.errors import BadArgument, EmulatorError
 
 MAX_VIEWS = 64
@@ -22,41 +23,9 @@ MAX_LDS = 64 << 10  # bytes a workgroup may have
 DYNAMIC_STACK = 16 << 10
 POLL_MS = 100
 GFX = {"rdna3": 11, "rdna4": 12}  # how a wave learns its place in the grid
-
-
-class CFault(ctypes.Structure):
-    _fields_ = (
-        ("kind", ctypes.c_uint32), ("record", ctypes.c_uint32), ("wave", ctypes.c_uint32),
-        ("lane", ctypes.c_uint32), ("workgroup", ctypes.c_uint64), ("address", ctypes.c_uint64),
-        ("size", ctypes.c_uint64), ("other", ctypes.c_uint64), ("store", ctypes.c_uint32),
-    )  # fmt: skip
-
-
-TOTALS = (
-    "segments32", "segments64", "segments128", "lds_bytes_read", "lds_bytes_written", "lds_conflicts",
-    "barriers", "waves",
-)  # fmt: skip
-
-
-class CTotals(ctypes.Structure):
-    _fields_ = tuple((name, ctypes.c_uint64) for name in TOTALS)
-
-
-class CLaunch(ctypes.Structure):
-    """runtime/wave.h: Launch"""
-
-    _fields_ = (
-        ("records", ctypes.c_void_p), ("n_records", ctypes.c_uint64), ("pool", ctypes.c_void_p),
-        ("jump", ctypes.c_void_p), ("code_va", ctypes.c_uint64), ("code_bytes", ctypes.c_uint64),
-        ("entry", ctypes.c_uint32), ("checks", ctypes.c_uint32), ("grid", ctypes.c_uint32 * 3),
-        ("block", ctypes.c_uint32 * 3), ("n_vgprs", ctypes.c_uint32), ("lds_bytes", ctypes.c_uint32),
-        ("scratch_bytes", ctypes.c_uint32), ("n_slots", ctypes.c_uint32),
-        ("gfx", ctypes.c_uint32), ("sgprs", ctypes.c_uint32 * 32), ("rsrc2", ctypes.c_uint32),
-        ("n_views", ctypes.c_uint32), ("views", ctypes.c_void_p), ("wave_order_seed", ctypes.c_uint64),
-        ("max_wave_instructions", ctypes.c_uint64), ("threads", ctypes.c_uint32),
-        ("shared_base", ctypes.c_uint64), ("private_base", ctypes.c_uint64), ("counts", ctypes.c_void_p),
-        ("view_counts", ctypes.c_void_p), ("totals", CTotals), ("fault", CFault),
-    )  # fmt: skip
+MAX_TRACKED_GROUPS = 1 << 30  # races are looked for among so many workgroups
+MAX_SAVED = 1 << 30  # bytes of buffers kept to run again in order when workgroups race
+GLOBAL_RACE = 16  # CFault.kind
 
 
 @dataclass
@@ -70,113 +39,7 @@ class Outcome:
     memory: MemoryMap
     unwritten: dict[str, int]
     arguments: int  # the first so many regions are arguments
-
-
-# ---- arguments ----
-
-
-@dataclass(frozen=True)
-class Pointer:
-    """A tensor argument; access as in boards.base.Buffer."""
-
-    name: str
-    tensor: torch.Tensor
-    access: str
-
-
-Value = Pointer | np.generic | None
-
-
-def explicit(facts: KernelFacts) -> list[KernelArg]:
-    return [arg for arg in facts.args if not arg.kind.startswith("hidden_")]
-
-
-def check_arguments(facts: KernelFacts, args: Sequence[Value]) -> None:
-    """Raises BadArgument unless `args` fit the kernel's layout one by one."""
-    wanted = explicit(facts)
-    if len(args) != len(wanted):
-        raise BadArgument(
-            "args", f"{len(args)} arguments", f"kernel {facts.name!r} takes {len(wanted)}",
-            fix=", ".join(f"{arg.name or n}: {arg.kind}, {arg.size} bytes" for n, arg in enumerate(wanted)),
-        )  # fmt: skip
-    for n, (arg, value) in enumerate(zip(wanted, args, strict=True)):
-        name = f"args[{n}]" + (f" ({arg.name})" if arg.name else "")
-        pointer = arg.kind in ("global_buffer", "dynamic_shared_pointer") and arg.size == 8
-        if isinstance(value, Pointer) or value is None:
-            if not pointer and not (arg.kind == "by_value" and arg.size == 8):
-                raise BadArgument(
-                    name, "a buffer" if value else "None", f"the kernel takes {arg.size} bytes by value here"
-                )
-            if value is not None:
-                _check_tensor(name, value)
-        elif isinstance(value, np.generic):
-            if pointer:
-                raise BadArgument(
-                    name, repr(value), "the kernel takes a pointer here", fix="hand a Buffer, or None"
-                )
-            if value.dtype.itemsize != arg.size:
-                raise BadArgument(
-                    name,
-                    repr(value),
-                    f"the kernel takes {arg.size} bytes here, {value.dtype} has {value.dtype.itemsize}",
-                )
-        else:
-            raise BadArgument(name, repr(value), "an argument is a Buffer, a numpy scalar or None")
-
-
-def _check_tensor(name: str, value: Pointer) -> None:
-    tensor = value.tensor
-    if not isinstance(tensor, torch.Tensor) or tensor.layout != torch.strided:
-        raise BadArgument(name, type(tensor).__name__, "a buffer holds a strided torch tensor")
-    if tensor.device.type != "cpu":
-        raise BadArgument(name, str(tensor.device), "the emulated board's tensors live on the CPU")
-    if value.access not in ("r", "w", "rw"):
-        raise BadArgument(f"{name} access", value.access, "one of r, w, rw")
-
-
-def _hidden(arg: KernelArg, grid: Sequence[int], block: Sequence[int], lds_bytes: int) -> bytes:
-    """The bytes of a hidden argument (LLVM AMDGPUUsage, code object v5). Pointers we have not are null."""
-    axis = "xyz".find(arg.kind[-1])
-    dims = 3 if grid[2] * block[2] > 1 else 2 if grid[1] * block[1] > 1 else 1
-    value = {
-        "hidden_block_count": lambda: grid[axis],
-        "hidden_group_size": lambda: block[axis],
-        "hidden_grid_dims": lambda: dims,
-        "hidden_dynamic_lds_size": lambda: lds_bytes,
-        "hidden_private_base": lambda: PRIVATE_BASE >> 32,
-        "hidden_shared_base": lambda: SHARED_BASE >> 32,
-    }.get(arg.kind.rsplit("_", 1)[0] if arg.kind[-2:] in ("_x", "_y", "_z") else arg.kind)
-    return (value() if value else 0).to_bytes(arg.size, "little")
-
-
-def pack_arguments(
-    facts: KernelFacts,
-    args: Sequence[Value],
-    memory: MemoryMap,
-    grid: Sequence[int],
-    block: Sequence[int],
-    lds_bytes: int,
-) -> bytes:
-    """The kernel argument segment; places the tensors of `args` in `memory`."""
-    values = iter(args)
-    end = max((arg.offset + arg.size for arg in facts.args), default=0)
-    segment = bytearray(max(facts.kernarg_bytes, end))
-    for arg in facts.args:
-        if arg.kind.startswith("hidden_"):
-            content = _hidden(arg, grid, block, lds_bytes)
-        else:
-            value = next(values)
-            if value is None:
-                content = bytes(arg.size)
-            elif isinstance(value, Pointer):
-                content = struct.pack("<Q", memory.add_tensor(value.name, value.tensor, value.access))
-            else:
-                content = value.tobytes()
-        segment[arg.offset : arg.offset + arg.size] = content
-    return bytes(segment)
-
-
-# ---- the run ----
+    raced: bool  # workgroups touched the same bytes with nothing to order them
 
 
 def _check_geometry(
@@ -222,6 +85,33 @@ def _packet(grid: Sequence[int], block: Sequence[int], lds: int, scratch: int, k
     )  # fmt: skip
 
 
+def _place_all(
+    memory: MemoryMap,
+    kernel: Kernel,
+    loaded: Image,
+    segment: bytes,
+    geometry: tuple[Sequence[int], Sequence[int], int, int],
+) -> tuple[list[int], list[object]]:
+    """Puts argument segment, dispatch packet and code object in `memory`; the user SGPRs, and what must live
+    as long as the run. geometry: grid, block, bytes of LDS, bytes of scratch a lane."""
+    keep: list[object] = []
+
+    def place(name: str, content: bytes, access: int, va: int | None = None, size: int | None = None) -> int:
+        buffer = ctypes.create_string_buffer(content, size or max(1, len(content)))
+        keep.append(buffer)
+        return memory.add_bytes(name, ctypes.addressof(buffer), size or len(content), access, va)
+
+    grid, block, lds, scratch = geometry
+    kernarg = place("the kernel arguments", segment, READ)
+    packet = place("the dispatch packet", _packet(grid, block, lds, scratch, kernarg), READ)
+    for address, content, size, writable in loaded.segments:
+        access = READ | (WRITE if writable else 0)
+        place("the code object", content, access, image.CODE_BASE + address, size)
+    if len(memory.regions) > MAX_VIEWS:
+        raise EmulatorError(f"{len(memory.regions)} buffers in one launch, more than {MAX_VIEWS}")
+    return _user_sgprs(kernel, kernarg, packet, scratch), keep
+
+
 def run(
     kernel: Kernel,
     facts: KernelFacts,
@@ -237,72 +127,80 @@ def run(
     threads: int | None = None,
     max_wave_instructions: int = 1 << 40,
 ) -> Outcome:
-    """Runs one dispatch to its end. Raises BadArgument before anything runs; faults are in the outcome."""
+    """Runs one dispatch to its end. Raises BadArgument before anything runs; faults are in the outcome.
+
+    When workgroups of different threads raced, which is seen first is chance: buffers are put back and the
+    dispatch runs once more in order, so that its report is always the same.
+    """
     check_arguments(facts, args)
     _check_geometry(facts, kernel, grid, block, lds_bytes)
     if threads is not None and threads < 1:
         raise BadArgument("threads", threads, "at least 1")
     if max_wave_instructions < 1:
         raise BadArgument("max_wave_instructions", max_wave_instructions, "at least 1")
-    lib, memory, keep = native.library(), MemoryMap(), []
-    descriptor = kernel.descriptor
+    memory, descriptor = MemoryMap(), kernel.descriptor
     scratch = descriptor.scratch_bytes + (DYNAMIC_STACK if descriptor.properties >> 11 & 1 else 0)
-
-    def place(name: str, content: bytes, access: int, va: int | None = None, size: int | None = None) -> int:
-        buffer = ctypes.create_string_buffer(content, size or max(1, len(content)))
-        keep.append(buffer)
-        return memory.add_bytes(name, ctypes.addressof(buffer), size or len(content), access, va)
-
+    lds = descriptor.lds_bytes + lds_bytes
     segment = pack_arguments(facts, args, memory, grid, block, lds_bytes)
     arguments = len(memory.regions)
-    kernarg = place("the kernel arguments", segment, READ)
-    packet = place(
-        "the dispatch packet", _packet(grid, block, descriptor.lds_bytes + lds_bytes, scratch, kernarg), READ
-    )
-    for address, content, size, writable in loaded.segments:
-        access = READ | (WRITE if writable else 0)
-        place("the code object", content, access, image.CODE_BASE + address, size)
-    if len(memory.regions) > MAX_VIEWS:
-        raise EmulatorError(f"{len(memory.regions)} buffers in one launch, more than {MAX_VIEWS}")
-    written = [lib.emu_reserve(region.span) if region.write_only else None for region in memory.regions]
+    sgprs, _keep = _place_all(memory, kernel, loaded, segment, (grid, block, lds, scratch))
+    groups = grid[0] * grid[1] * grid[2]
+    tracks, track_of = memory.tracks() if checks and 1 < groups < MAX_TRACKED_GROUPS else ([], [])
+    workers = 1 if kernel.ordered else min(threads or os.cpu_count() or 1, max(1, groups))
+    saved = memory.save(MAX_SAVED) if tracks and workers > 1 else None
+    if tracks and saved is None:
+        workers = 1
+    c_tracks = (CTrack * max(1, len(tracks)))(*tracks)
+    launch = CLaunch(
+        records=kernel.records.ctypes.data, n_records=len(kernel.records), pool=kernel.pool.ctypes.data,
+        jump=kernel.jump.ctypes.data, code_va=image.CODE_BASE + loaded.text_address,
+        code_bytes=len(loaded.text) & ~3, entry=kernel.entry, checks=int(checks), n_vgprs=kernel.vgprs,
+        lds_bytes=lds, scratch_bytes=scratch, n_slots=kernel.slots, gfx=gfx, rsrc2=descriptor.rsrc2,
+        wave_order_seed=wave_order_seed & (1 << 64) - 1, max_wave_instructions=max_wave_instructions,
+        ordered=int(kernel.ordered), n_tracks=len(tracks), tracks=ctypes.addressof(c_tracks),
+        shared_base=SHARED_BASE, private_base=PRIVATE_BASE,
+    )  # fmt: skip
+    launch.grid[:], launch.block[:] = [int(n) for n in grid], [int(n) for n in block]
+    launch.sgprs[: len(sgprs)] = sgprs
+    outcome = _execute(launch, kernel, memory, track_of, arguments, workers)
+    if outcome.raced and workers > 1:
+        memory.restore(saved)
+        outcome = _execute(launch, kernel, memory, track_of, arguments, 1)
+    return outcome
+
+
+def _execute(
+    launch: CLaunch, kernel: Kernel, memory: MemoryMap, track_of: list[int], arguments: int, workers: int
+) -> Outcome:
+    """One run of a prepared launch on `workers` threads."""
+    lib, regions = native.library(), memory.regions
+    written = [lib.emu_reserve(region.span) if region.write_only else None for region in regions]
     try:
-        if any(
-            region.write_only and not place_ for region, place_ in zip(memory.regions, written, strict=True)
-        ):
+        if any(region.write_only and not place for region, place in zip(regions, written, strict=True)):
             raise EmulatorError("no address space for the shadow of a buffer")
-        views = (CView * len(memory.regions))(
-            *(r.to_c(w) for r, w in zip(memory.regions, written, strict=True))
+        views = (CView * len(regions))(
+            *(r.to_c(w, t) for r, w, t in zip(regions, written, track_of or [0] * len(regions), strict=True))
         )
         counts = np.zeros((len(kernel.records), 2), np.uint64)
         view_counts = np.zeros((len(views), 5), np.uint64)
-        sgprs = _user_sgprs(kernel, kernarg, packet, scratch)
-        launch = CLaunch(
-            records=kernel.records.ctypes.data, n_records=len(kernel.records), pool=kernel.pool.ctypes.data,
-            jump=kernel.jump.ctypes.data, code_va=image.CODE_BASE + loaded.text_address,
-            code_bytes=len(loaded.text) & ~3, entry=kernel.entry, checks=int(checks), n_vgprs=kernel.vgprs,
-            lds_bytes=descriptor.lds_bytes + lds_bytes, scratch_bytes=scratch, n_slots=kernel.slots,
-            gfx=gfx, rsrc2=descriptor.rsrc2, n_views=len(views),
-            views=ctypes.addressof(views), wave_order_seed=wave_order_seed & (1 << 64) - 1,
-            max_wave_instructions=max_wave_instructions,
-            threads=1 if kernel.ordered else threads or os.cpu_count() or 1,
-            shared_base=SHARED_BASE, private_base=PRIVATE_BASE, counts=counts.ctypes.data,
-            view_counts=view_counts.ctypes.data,
-        )  # fmt: skip
-        launch.grid[:], launch.block[:] = [int(n) for n in grid], [int(n) for n in block]
-        launch.sgprs[: len(sgprs)] = sgprs
+        launch.n_views, launch.views = len(views), ctypes.addressof(views)
+        launch.counts, launch.view_counts = counts.ctypes.data, view_counts.ctypes.data
+        launch.threads, launch.raced = workers, 0
+        launch.totals, launch.fault = type(launch.totals)(), CFault()
         _drive(lib, launch)
         unwritten = {
             region.name: int(lib.emu_unwritten(ctypes.byref(view)))
-            for region, view in zip(memory.regions[:arguments], views, strict=False)
+            for region, view in zip(regions[:arguments], views, strict=False)
             if region.write_only
         }
     finally:
-        for region, place_ in zip(memory.regions, written, strict=True):
-            if place_:
-                lib.emu_release(place_, region.span)
+        for region, place in zip(regions, written, strict=True):
+            if place:
+                lib.emu_release(place, region.span)
     totals = {name: getattr(launch.totals, name) for name in TOTALS}
     fault = launch.fault if launch.fault.kind else None
-    return Outcome(counts, view_counts, totals, fault, memory, unwritten, arguments)
+    raced = bool(launch.raced) or launch.fault.kind == GLOBAL_RACE
+    return Outcome(counts, view_counts, totals, fault, memory, unwritten, arguments, raced)
 
 
 def _drive(lib: ctypes.CDLL, launch: CLaunch) -> None:
@@ -319,14 +217,3 @@ def _drive(lib: ctypes.CDLL, launch: CLaunch) -> None:
         failed = lib.emu_finish(handle, 0 if finished else 1)
     if failed:
         raise EmulatorError("the emulated board ran out of memory or threads")
-
-
-def check_layout() -> None:
-    """Raises EmulatorError if Python and the compiled runtime disagree about a structure."""
-    lib = native.library()
-    for name, ours, theirs in (
-        ("Launch", ctypes.sizeof(CLaunch), lib.emu_launch_size()),
-        ("View", ctypes.sizeof(CView), lib.emu_view_size()),
-    ):
-        if ours != theirs:
-            raise EmulatorError(f"the runtime's {name} has {theirs} bytes, Python's {ours}")

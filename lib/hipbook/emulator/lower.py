@@ -20,6 +20,8 @@ def lower(context: Context, inst: Inst) -> list[Record]:
     """The records of `inst`. Raises `Uncovered`."""
     encoding = inst.encoding
     base = inst.base if context.ieee and inst.base in vector.IEEE else row_name(inst)
+    if lower_memory.is_device_fence(inst):
+        return [Record("DEVICE_FENCE")]
     if base in native.NOPS and not inst.dpp:
         return [Record("NOP")]
     if encoding == "SOPP":

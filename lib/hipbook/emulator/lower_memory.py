@@ -3,11 +3,13 @@
 from hipbook.emulator import fields
 from hipbook.emulator.isa import Inst
 from hipbook.emulator.operands import (
+    COHERENT,
     NO_SADDR,
     NO_VADDR,
     NULL,
     RETURN,
     SGPR,
+    SRC_HI,
     VGPR,
     Context,
     Operand,
@@ -41,6 +43,20 @@ def smem(context: Context, inst: Inst, base: str) -> list[Record]:
     return [Record(base, src, dst=context.scalar_destination(at.data), offset=at.offset, slot=True)]
 
 
+def is_device_fence(inst: Inst) -> bool:
+    """Whether `inst` makes other workgroups' stores visible (it drops cached lines up to device scope)."""
+    if inst.base == "GLOBAL_INV":
+        return fields.vector(inst).coherent
+    return inst.base == "BUFFER_GL1_INV"
+
+
+def _flags(op: memory.MemoryOp, at: fields.Vector) -> int:
+    if op.kind == "atomic":
+        return RETURN if at.returns else 0
+    upper = op.kind == "store" and "D16_HI" in op.name
+    return (COHERENT if at.coherent else 0) | (SRC_HI if upper else 0)
+
+
 def vmem(context: Context, inst: Inst, base: str) -> list[Record]:
     op = memory.MEMORY.get(base)
     if op is None:
@@ -48,8 +64,7 @@ def vmem(context: Context, inst: Inst, base: str) -> list[Record]:
     at = fields.vector(inst)
     flags = NO_SADDR if at.base == NULL else 0
     flags |= 0 if at.has_vaddr else NO_VADDR
-    if op.kind == "atomic" and at.returns:
-        flags |= RETURN
+    flags |= _flags(op, at)
     src = [Operand(VGPR, at.address), Operand(SGPR, at.base), Operand(VGPR, at.data)]
     return [Record(base, src, dst=at.vdst, flags=flags, offset=at.offset, slot=True)]
 
@@ -61,7 +76,6 @@ def buffer(context: Context, inst: Inst, base: str) -> list[Record]:
         raise Uncovered(inst.name)
     if at.base > 120:
         raise Uncovered(f"{inst.name} with a descriptor at s{at.base}")
-    flags = RETURN if op.kind == "atomic" and at.returns else 0
     src = [
         Operand(VGPR, at.address),
         Operand(SGPR, at.base),
@@ -69,4 +83,4 @@ def buffer(context: Context, inst: Inst, base: str) -> list[Record]:
         context.source(at.soffset, "u32"),
     ]
     extra = at.offen | at.idxen << 1
-    return [Record(base, src, dst=at.vdst, flags=flags, offset=at.offset, extra=extra, slot=True)]
+    return [Record(base, src, dst=at.vdst, flags=_flags(op, at), offset=at.offset, extra=extra, slot=True)]

@@ -26,6 +26,16 @@ class CView(ctypes.Structure):
         ("va", ctypes.c_uint64), ("span", ctypes.c_uint64), ("stride", ctypes.c_uint64 * MAX_LEVELS),
         ("count", ctypes.c_uint64 * MAX_LEVELS), ("inner", ctypes.c_uint64), ("levels", ctypes.c_uint32),
         ("access", ctypes.c_uint32), ("host", ctypes.c_void_p), ("written", ctypes.c_void_p),
+        ("track", ctypes.c_uint32), ("pad", ctypes.c_uint32),
+    )  # fmt: skip
+
+
+class CTrack(ctypes.Structure):
+    """runtime/wave.h: Track"""
+
+    _fields_ = (
+        ("va", ctypes.c_uint64), ("span", ctypes.c_uint64), ("shift", ctypes.c_uint32),
+        ("pad", ctypes.c_uint32),
     )  # fmt: skip
 
 
@@ -41,6 +51,11 @@ class Region:
     access: int
     host: int  # address of the first byte
     write_only: bool = False  # starts as never written
+    itemsize: int = 1  # bytes of an element
+
+    @property
+    def end(self) -> int:
+        return self.va + self.span
 
     def distance(self, address: int) -> int:
         """Bytes from `address` to this region's span: 0 inside, negative before it, positive after."""
@@ -48,9 +63,14 @@ class Region:
             return address - self.va
         return max(0, address - (self.va + self.span) + 1)
 
-    def to_c(self, written: int | None) -> CView:
+    def to_c(self, written: int | None, track: int = 0) -> CView:
         view = CView(
-            va=self.va, span=self.span, inner=self.inner, levels=len(self.levels), access=self.access
+            va=self.va,
+            span=self.span,
+            inner=self.inner,
+            levels=len(self.levels),
+            access=self.access,
+            track=track,
         )
         view.host, view.written = self.host, written
         for n, (stride, count) in enumerate(self.levels):
@@ -123,6 +143,7 @@ class MemoryMap:
                     ACCESS[access],
                     key + tensor.storage_offset() * itemsize,
                     access == "w",
+                    itemsize,
                 )
             )
         return va
@@ -134,6 +155,41 @@ class MemoryMap:
         if size:
             self.regions.append(Region(name, va, size, (), size, access, host))
         return va
+
+    def tracks(self) -> tuple[list[CTrack], list[int]]:
+        """(tracks, track of each region + 1, 0 for none): the bytes whose users are remembered, since some
+        region lets them be written. Regions that overlap share a track; a granule is an element, at most 4
+        bytes."""
+        tracks, of = [], [0] * len(self.regions)
+        order = sorted(range(len(self.regions)), key=lambda n: self.regions[n].va)
+        while order:
+            group = [order.pop(0)]
+            end = self.regions[group[0]].end
+            while order and self.regions[order[0]].va < end:
+                group.append(order.pop(0))
+                end = max(end, self.regions[group[-1]].end)
+            if not any(self.regions[n].access & WRITE for n in group):
+                continue
+            start = self.regions[group[0]].va
+            size = min([4, *(self.regions[n].itemsize for n in group)])
+            tracks.append(CTrack(va=start, span=end - start, shift=(size & -size).bit_length() - 1))
+            for n in group:
+                of[n] = len(tracks)
+        return tracks, of
+
+    def save(self, at_most: int) -> list[tuple[Region, bytes]] | None:
+        """What the regions that may be written hold now; None if that is more than `at_most` bytes. Regions
+        that start as never written have nothing to keep."""
+        held = [region for region in self.regions if region.access & WRITE and not region.write_only]
+        if sum(region.span for region in held) > at_most:
+            return None
+        return [(region, ctypes.string_at(region.host, region.span)) for region in held]
+
+    @staticmethod
+    def restore(saved: list[tuple[Region, bytes]]) -> None:
+        """Puts back what `save` kept."""
+        for region, content in saved:
+            ctypes.memmove(region.host, content, len(content))
 
     def nearest(self, address: int) -> tuple[Region, int] | None:
         """The region closest to `address`, and the distance from its span (negative: before it)."""

@@ -126,7 +126,8 @@ def library_path() -> Path:
 def library() -> ctypes.CDLL:
     """The loaded runtime, with the types of its functions set. Calls release the GIL."""
     lib = ctypes.CDLL(str(library_path()))
-    lib.emu_record_size.restype = lib.emu_launch_size.restype = lib.emu_view_size.restype = ctypes.c_uint64
+    for size_of in (lib.emu_record_size, lib.emu_launch_size, lib.emu_view_size, lib.emu_track_size):
+        size_of.restype = ctypes.c_uint64
     lib.emu_link.argtypes, lib.emu_link.restype = [ctypes.c_void_p, ctypes.c_uint64], ctypes.c_uint64
     lib.emu_start.argtypes, lib.emu_start.restype = [ctypes.c_void_p], ctypes.c_void_p
     lib.emu_wait.argtypes, lib.emu_wait.restype = [ctypes.c_void_p, ctypes.c_uint32], ctypes.c_int

@@ -11,6 +11,7 @@ from hipbook.emulator import isa
 NONE, VGPR, SGPR, CONSTANT = range(4)
 ABS, NEG, HI, HI2, NEG2 = 1, 2, 4, 8, 16
 CLAMP, OMOD_SHIFT, DST_HI, RETURN, NO_SADDR, NO_VADDR = 1, 1, 8, 16, 32, 64
+COHERENT, SRC_HI = 128, 256
 VCC, NULL, M0, EXEC, SCC, TRASH = 106, 124, 125, 126, 253, 254
 TEMP = 256  # first temporary VGPR; the LDS two-address loads use TEMP .. TEMP + 3
 VOPD_TEMP, DPP_TEMP = TEMP + 4, TEMP + 5

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hipbook.build.code_object import CodeObject, KernelFacts
-from hipbook.emulator import counters, faults, image, isa, kernel, launch
+from hipbook.emulator import counters, faults, image, isa, kernel, launch, structures
+from hipbook.emulator.arguments import Value
 from hipbook.emulator.counters import Counted
 from hipbook.emulator.image import Image
 from hipbook.emulator.kernel import Kernel
@@ -64,7 +65,7 @@ class Program:
         name: str,
         grid: Sequence[int],
         block: Sequence[int],
-        args: Sequence[launch.Value],
+        args: Sequence[Value],
         **options: object,
     ) -> Counted:
         """Runs one dispatch; returns its counts. Raises KernelFault when the kernel did what it must not.
@@ -107,7 +108,7 @@ def load(code_object: CodeObject) -> Program:
         raise EmulatorError(f"cannot read {path}: {error}") from error
     key = (hashlib.sha256(data).hexdigest(), code_object.arch)
     if key not in _LOADED:
-        launch.check_layout()
+        structures.check_layout()
         _LOADED[key] = Program(code_object, image.read(data, path.name), family)
     _LOADED.move_to_end(key)
     while len(_LOADED) > _KEPT:

@@ -15,6 +15,8 @@ from hipbook.emulator import image, kernel, launch, native
 from hipbook.emulator.faults import KINDS
 from hipbook.emulator.image import Descriptor, Image
 from hipbook.emulator.memory_map import READ, WRITE, CView, MemoryMap
+from hipbook.emulator.operands import PRIVATE_BASE, SHARED_BASE
+from hipbook.emulator.structures import CLaunch
 from hipbook.errors import KernelFault
 
 VCC, M0, EXEC, SCC = 106, 125, 126, 253
@@ -56,7 +58,7 @@ def run(
     """Executes `code` (machine code without its s_endpgm), changing `state` and `memory`.
 
     `memory` (uint8) lies at device address MEMORY; `rsrc1`: modes of the kernel descriptor. Returns that
-    address. Raises KernelFault with the kind (launch.CFault.kind) in its text, EmulatorError for what is not
+    address. Raises KernelFault with the kind (CFault.kind) in its text, EmulatorError for what is not
     covered.
     """
     text = code + _ENDPGM
@@ -71,13 +73,13 @@ def run(
     views = (CView * max(1, len(places.regions)))(*(region.to_c(None) for region in places.regions))
     counts = np.zeros((len(ready.records), 2), np.uint64)
     view_counts = np.zeros((len(views), 5), np.uint64)
-    job = launch.CLaunch(
+    job = CLaunch(
         records=ready.records.ctypes.data, n_records=len(ready.records), pool=ready.pool.ctypes.data,
         jump=ready.jump.ctypes.data, code_va=image.CODE_BASE, code_bytes=len(text), entry=ready.entry,
         checks=int(checks), n_vgprs=256, lds_bytes=state.lds.nbytes, scratch_bytes=scratch_bytes,
         n_slots=ready.slots, gfx=launch.GFX[family], n_views=len(places.regions),
         views=ctypes.addressof(views), max_wave_instructions=budget, threads=1,
-        shared_base=launch.SHARED_BASE, private_base=launch.PRIVATE_BASE, counts=counts.ctypes.data,
+        shared_base=SHARED_BASE, private_base=PRIVATE_BASE, counts=counts.ctypes.data,
         view_counts=view_counts.ctypes.data,
     )  # fmt: skip
     job.grid[:], job.block[:] = (1, 1, 1), (32, 1, 1)

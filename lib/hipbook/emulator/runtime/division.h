@@ -67,16 +67,29 @@ INLINE f64 div_scale_f64(f64 a, f64 b, f64 c, u32* vcc) {
   return a;
 }
 // The quotient estimate c tells which operand V_DIV_SCALE scaled: a large one wants its denominator's factor
-// back, a small one its numerator's.
+// back, a small one its numerator's. Scaled and rounded once, though the result be subnormal.
 INLINE f32 div_fmas_f32(f32 a, f32 b, f32 c, u32 vcc) {
-  f32 y = fmaf(a, b, c);
-  if (!vcc) return y;
-  return ldexp_f32(y, exponent_f32(c) > 127 ? 64 : -64);
+  if (!vcc) return fmaf(a, b, c);
+  f64 p = (f64)a * (f64)b, q = (f64)c, s = p + q;  // p is exact; s rounded to odd keeps what f32 needs
+  f64 t = s - p, error = (p - (s - t)) + (q - t);
+  u64 bits = AS(u64, s), up = (error > 0.0) == (s > 0.0);
+  if (!(bits & 1) && (error > 0.0 || error < 0.0)) bits += up ? 1 : ~(u64)0;
+  return (f32)(AS(f64, bits) * (exponent_f32(c) > 127 ? 0x1p64 : 0x1p-64));
+}
+// a b + c - y, its sign at least, for y = fma(a, b, c): exact steps after a scaling that keeps low parts
+INLINE f64 fma_error(f64 a, f64 b, f64 c, f64 y) {
+  a *= 0x1p300, c *= 0x1p300, y *= 0x1p300;
+  f64 p = a * b, low = fma(a, b, -p), s = p + c, t = s - p, rest = (p - (s - t)) + (c - t);
+  return ((s - y) + rest) + low;
 }
 INLINE f64 div_fmas_f64(f64 a, f64 b, f64 c, u32 vcc) {
   f64 y = fma(a, b, c);
   if (!vcc) return y;
-  return ldexp(y, exponent_f64(c) > 1023 ? 128 : -128);
+  if (exponent_f64(c) > 1023) return y * 0x1p128;
+  f64 z = y * 0x1p-128, beyond = y - z * 0x1p128;  // what z lost by being subnormal
+  if (fabs(beyond) != 0x1p-947) return z;          // not half a unit: y, already rounded, decides
+  f64 error = fma_error(a, b, c, y);
+  return (beyond > 0.0 ? error > 0.0 : error < 0.0) ? z + copysign(0x1p-1074, beyond) : z;
 }
 #define DIV_FIXUP(T, U, suffix, absolute, underflow)                                                         \
   INLINE T div_fixup_##suffix(T a, T b, T c) {                                                               \

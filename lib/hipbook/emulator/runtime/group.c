@@ -1,4 +1,5 @@
 // One workgroup: its waves run in turn until each waits or ends.
+#include "races.h"
 #include "schedule.h"
 
 const Rec* stop_with_fault(Wave* w, const Rec* r, u32 kind, u32 lane, u64 address, u64 size, u32 store,
@@ -99,6 +100,7 @@ int run_group(Thread* t, u64 id, const int* stop) {
     memset(t->lds_writer, 0, 2 * (size_t)l->lds_bytes);
     memset(t->lds_reader, 0, 2 * (size_t)l->lds_bytes);
   }
+  races_begin_group(t, id);
   for (u32 i = 0; i < n; i++) start_wave(&t->waves[i], t, &g, i), order[i] = i;
   if (l->wave_order_seed) shuffle(order, n, l->wave_order_seed ^ id * 0x9e3779b97f4a7c15ull);
   t->totals.waves += n;

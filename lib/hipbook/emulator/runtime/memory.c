@@ -32,7 +32,7 @@ int find_piece(Thread* t, u64 addr, u32 size, u32 want, Cache* c, u32* kind) {
       *kind = FAULT_READ_ONLY;
       continue;
     }
-    c->lo = lo, c->hi = hi, c->view = i, c->access = v->access;
+    c->lo = lo, c->hi = hi, c->view = i, c->access = v->access, c->track = v->track;
     c->delta = v->host - v->va;
     c->written_delta = v->written ? v->written - v->va : NULL;
     return 1;
@@ -55,6 +55,7 @@ int scatter(Wave* w, const Rec* r, Access* a, u32 size, u32 want) {
       return 0;
     }
     a->host[i] = c.delta + addr;
+    if (c.track && t->shadows && !touch(w, r, a, 1u << i, c.track - 1, size, want)) return 0;
     ViewCount* v = &t->view_counts[c.view];
     if (want & READ) {
       v->loads++, v->bytes_read += size;

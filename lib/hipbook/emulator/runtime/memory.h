@@ -24,6 +24,8 @@ int find_piece(Thread* t, u64 addr, u32 size, u32 want, Cache* c, u32* kind);
 int scatter(Wave* w, const Rec* r, Access* a, u32 size, u32 want);
 int check_written(Wave* w, const Rec* r, Access* a, u32 size);
 void mark_written(Access* a, u32 size);
+int touch(Wave* w, const Rec* r, const Access* a, u32 lanes, u32 track, u32 size, u32 want);  // races.c
+int touch_scalar(Wave* w, const Rec* r, u32 track, u64 address, u32 size);
 void count_segments_far(Thread* t, const u64* addr, u32 exec, u32 size);
 
 INLINE u8* host_of(const Access* a, int lane) {
@@ -78,6 +80,8 @@ INLINE int locate(Wave* w, const Rec* r, Access* a, u32 size, u32 want) {
   }
   a->delta = c->delta;
   a->written_delta = c->written_delta;
+  if (__builtin_expect(c->track && t->shadows, 0) && !touch(w, r, a, a->exec, c->track - 1, size, want))
+    return 0;
   u64 lanes = (u64)__builtin_popcount(a->exec);
   ViewCount* v = &t->view_counts[c->view];
   if (want & READ) {

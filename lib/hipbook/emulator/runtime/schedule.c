@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "races.h"
 #include "schedule.h"
 
 extern const Handler emu_handlers[];
@@ -15,7 +16,8 @@ extern const u32 emu_handler_count;
 typedef struct {
   Launch* launch;
   pthread_t* threads;
-  u32 n_threads, started;
+  Thread* states;  // one a thread
+  u32 n_threads, started, taken;
   u64 n_groups, next;
   u64 first_fault;  // lowest workgroup that faulted
   u32 running;
@@ -45,7 +47,7 @@ static int worker_run(Run* run, Thread* t) {
   t->lds = reserve(lds_bytes), t->lds_writer = reserve(2 * lds_bytes), t->lds_reader = reserve(2 * lds_bytes);
   u8* private = reserve(2 * scratch * n_waves);
   int fine = t->counts && t->view_counts && t->caches && t->waves && t->lds && t->lds_writer &&
-             t->lds_reader && private;
+             t->lds_reader && private && races_begin(t);
   if (fine) {
     for (u32 i = 0; i < l->n_slots; i++) t->caches[i].lo = 1;
     for (u32 i = 0; i < n_waves; i++) {
@@ -86,17 +88,26 @@ void add_results(Launch* l, const Thread* t) {
 
 static void* worker(void* arg) {
   Run* run = arg;
-  Thread* t = calloc(1, sizeof *t);
-  int fine = t && worker_run(run, t);
+  Thread* t = &run->states[__atomic_fetch_add(&run->taken, 1, __ATOMIC_RELAXED)];
+  int fine = worker_run(run, t);
   pthread_mutex_lock(&run->lock);
-  if (t) add_results(run->launch, t);
+  add_results(run->launch, t);
   if (!fine) run->failed = 1;
   run->running--;
   pthread_cond_signal(&run->done);
   pthread_mutex_unlock(&run->lock);
-  if (t) free(t->counts), free(t->view_counts);
-  free(t);
+  free(t->counts), free(t->view_counts);
   return NULL;
+}
+
+static void compare_shadows(Run* run) {
+  Shadow** shadows = calloc(run->n_threads, sizeof *shadows);
+  for (u32 i = 0; shadows && i < run->n_threads; i++) shadows[i] = run->states[i].shadows;
+  if (!shadows)
+    run->failed = 1;
+  else if (run->n_threads > 1 && !run->failed)
+    run->launch->raced = (u32)races_between(run->launch, shadows, run->n_threads);
+  free(shadows);
 }
 
 // ---- what Python calls ----
@@ -104,6 +115,7 @@ static void* worker(void* arg) {
 u64 emu_record_size(void) { return sizeof(Rec); }
 u64 emu_launch_size(void) { return sizeof(Launch); }
 u64 emu_view_size(void) { return sizeof(View); }
+u64 emu_track_size(void) { return sizeof(Track); }
 
 // Handler numbers become pointers; 0, or 1 + the index of a record with a bad number.
 u64 emu_link(Rec* records, u64 n) {
@@ -124,9 +136,10 @@ void* emu_start(Launch* l) {
   run->n_threads = l->threads < 1 ? 1 : l->threads;
   if (run->n_threads > run->n_groups) run->n_threads = run->n_groups ? (u32)run->n_groups : 1;
   run->threads = calloc(run->n_threads, sizeof *run->threads);
+  run->states = calloc(run->n_threads, sizeof *run->states);
   pthread_mutex_init(&run->lock, NULL);
   pthread_cond_init(&run->done, NULL);
-  if (!run->threads) run->n_threads = 0, run->failed = 1;
+  if (!run->threads || !run->states) run->n_threads = 0, run->failed = 1;
   run->running = run->n_threads;
   for (u32 i = 0; i < run->n_threads; i++) {
     if (pthread_create(&run->threads[i], NULL, worker, run)) {
@@ -163,10 +176,13 @@ int emu_finish(void* handle, int stop) {
     __atomic_store_n(&run->first_fault, 0, __ATOMIC_RELAXED);
   }
   for (u32 i = 0; i < run->started; i++) pthread_join(run->threads[i], NULL);
+  if (!stop) compare_shadows(run);
+  for (u32 i = 0; i < run->n_threads; i++)
+    if (run->states[i].l) races_end(&run->states[i]);
   int failed = run->failed;
   pthread_mutex_destroy(&run->lock);
   pthread_cond_destroy(&run->done);
-  free(run->threads);
+  free(run->threads), free(run->states);
   free(run);
   return failed;
 }

@@ -109,6 +109,7 @@ INLINE const u8* scalar_bytes(Wave* w, const Rec* r, u64 addr, u32 size) {
     stop_with_fault(w, r, FAULT_UNWRITTEN, ~0u, addr, size, 0, 0);
     return NULL;
   }
+  if (c->track && t->shadows && !touch_scalar(w, r, c->track - 1, addr, size)) return NULL;
   ViewCount* v = &t->view_counts[c->view];
   v->loads++, v->bytes_read += size;
   return c->delta + addr;

@@ -37,6 +37,7 @@ enum { MAX_VGPRS = 256, TEMP_VGPRS = 8, MAX_VIEWS = 64, MAX_WAVES = 32, MAX_LEVE
 enum { NONE, VGPR, SGPR, CONSTANT };                    // Operand.kind
 enum { ABS = 1, NEG = 2, HI = 4, HI2 = 8, NEG2 = 16 };  // Operand.flags; HI2, NEG2: of the upper half (VOP3P)
 enum { CLAMP = 1, OMOD_SHIFT = 1, DST_HI = 8, RETURN = 16, NO_SADDR = 32, NO_VADDR = 64 };  // Rec.flags
+enum { COHERENT = 128, SRC_HI = 256 };  // memory: other workgroups' stores are seen; the upper half is stored
 
 typedef struct {
   u8 kind, flags;
@@ -71,8 +72,20 @@ typedef struct {
   u64 inner;
   u32 levels, access;  // access: 1 read, 2 write
   u8* host;
-  u8* written;  // one byte a byte of the span, or NULL: all of it holds data
+  u8* written;     // one byte a byte of the span, or NULL: all of it holds data
+  u32 track, pad;  // 1 + the track whose shadow tells races; 0: nobody writes here
 } View;
+
+// Bytes that some view may write: a shadow word for each `1 << shift` of them.
+typedef struct {
+  u64 va, span;
+  u32 shift, pad;
+} Track;
+typedef struct {
+  u32 *writer, *reader;
+  u8* touched;  // one a few thousand granules
+} Shadow;
+typedef struct Order Order;
 
 typedef struct {
   u64 bytes_read, bytes_written, loads, stores, live_lanes;
@@ -83,7 +96,7 @@ typedef struct {
   u64 lo, hi;
   u8* delta;  // host address = delta + virtual address
   u8* written_delta;
-  u32 view, access;
+  u32 view, access, track;
 } Cache;
 
 typedef struct {
@@ -110,7 +123,12 @@ enum {
   FAULT_BUDGET,
   FAULT_TRAP,
   FAULT_BAD_JUMP,
+  FAULT_GLOBAL_RACE,
 };
+// Fault.other of a global race: a workgroup, or several, and what it did if not a plain store
+#define RACE_SEVERAL 0xffffffffull
+#define RACE_READ (1ull << 63)
+#define RACE_ATOMIC (1ull << 62)
 
 typedef struct {
   u32 kind, record, wave, lane;
@@ -133,7 +151,9 @@ typedef struct {
   u32 rsrc2, n_views;
   View* views;
   u64 wave_order_seed, max_wave_instructions;
-  u32 threads;
+  u32 threads, ordered;  // ordered: one thread, and atomics order the workgroups
+  u32 n_tracks, raced;   // raced: a result, workgroups of different threads raced
+  const Track* tracks;
   u64 shared_base, private_base;
   // results
   Count* counts;
@@ -175,6 +195,9 @@ struct Thread {
   u8* lds;
   u16 *lds_writer, *lds_reader;
   u32 checks;
+  u32 race_first, race_now;  // shadow words of this workgroup's first interval, and of the present one
+  Shadow* shadows;           // one a track, or NULL
+  Order* order;              // NULL unless the launch is ordered
   Totals totals;
   Fault fault;
 };

@@ -69,6 +69,6 @@ RDNA3_MATRICES = tuple(
 )
 
 # Handlers without an opcode of their own, and control flow whose operands the decoder fills in itself.
-HELPERS = ("NOP", "COPY", "DPP16", "DPP8", "DPP_END", "S_ENDPGM", "S_TRAP", "S_BARRIER", "S_BARRIER_WAIT",
-           *RDNA3_MATRICES, "DS_BPERMUTE_B32", "DS_BPERMUTE_FI_B32", "DS_PERMUTE_B32", "DS_SWIZZLE_B32",
-           *sorted(BRANCHES))  # fmt: skip
+HELPERS = ("NOP", "DEVICE_FENCE", "COPY", "DPP16", "DPP8", "DPP_END", "S_ENDPGM", "S_TRAP", "S_BARRIER",
+           "S_BARRIER_WAIT", *RDNA3_MATRICES, "DS_BPERMUTE_B32", "DS_BPERMUTE_FI_B32", "DS_PERMUTE_B32",
+           "DS_SWIZZLE_B32", *sorted(BRANCHES))  # fmt: skip
