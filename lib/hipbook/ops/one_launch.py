@@ -41,6 +41,19 @@ class Arm(Protocol):
     def kernel(self) -> str: ...
 
 
+@dataclass(frozen=True)
+class PlainArm:
+    """An arm about which there is nothing more to say: its kernel is called OPERATION_NAME."""
+
+    operation: str
+    name: str
+    witness: int
+
+    @property
+    def kernel(self) -> str:
+        return f"{self.operation}_{self.name}"
+
+
 def every_row_written(result: torch.Tensor, kernel: str) -> None:
     check_written(result, torch.ones(len(result), dtype=torch.bool, device=result.device), kernel)
 
@@ -59,6 +72,7 @@ class Output:
 class Launched:
     """`results` are the caller's tensors where there were some. `witness` is None when unchecked."""
 
+    arm: str
     results: dict[str, torch.Tensor]
     witness: int | None
     dispatch: Dispatch
@@ -130,7 +144,7 @@ class OneLaunch:
             code = check_witness(witness, arm.witness, arm.kernel, arm.name)
             for name, one in self._outputs.items():
                 self._verify(name, one, arm.kernel, dispatch)
-        return Launched(self.handed_over(), code, dispatch)
+        return Launched(arm.name, self.handed_over(), code, dispatch)
 
     def _verify(self, name: str, output: Output, kernel: str, dispatch: Dispatch) -> None:
         try:

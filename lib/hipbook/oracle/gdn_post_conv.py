@@ -17,9 +17,8 @@ import torch
 
 from hipbook.ops.gdn_post_conv import PostConvCall, PostConvOutputs
 from hipbook.oracle.randoms import Randoms
-from hipbook.oracle.within import Compared, all_of, same_bits, within
+from hipbook.oracle.within import Compared, U, all_of, same_bits, ulp, within
 
-U = 2.0**-24
 FAMILIES = ("random", "gates", "heads")
 LAYOUTS = ("contiguous", "strided", "odd")
 # x = a + dt_bias: a threshold of 10 is 29 ulp off at 10.5 (6 at 12, none at 15);
@@ -53,13 +52,6 @@ class PostConvReference:
     values: dict[str, np.ndarray]
     bounds: dict[str, np.ndarray]
     v: torch.Tensor
-
-
-def ulp(values: np.ndarray, bits: int) -> np.ndarray:
-    """The step of a format with `bits` of significand and f32's exponents, at each value."""
-    exponent = np.frexp(np.abs(values))[1] - 1  # floor(log2), -1 at zero
-    exponent = np.where(values == 0, -126, np.maximum(exponent, -126))
-    return np.ldexp(1.0, exponent - bits + 1)
 
 
 def reference(call: PostConvCall) -> PostConvReference:

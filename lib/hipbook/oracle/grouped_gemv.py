@@ -16,10 +16,8 @@ import numpy as np
 import torch
 
 from hipbook.ops.grouped_gemv import FORMATS
-from hipbook.oracle.gdn_post_conv import ulp
 from hipbook.oracle.randoms import Randoms
-
-U = 2.0**-24
+from hipbook.oracle.within import U, half_ulp
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +96,7 @@ def reference(
         bounds.append((np.abs(d[row]) * most).sum(-1))
     value = np.array(values).reshape(len(expert_ids), weights.shape[1])
     error = (weights.shape[2] + 12) * U * np.array(bounds).reshape(value.shape) + 2.0**-140
-    return value, error + ulp(np.abs(value) + error, 8 if dtype == torch.bfloat16 else 24) / 2
+    return value, error + half_ulp(np.abs(value) + error, dtype)
 
 
 def _by_sub_block(w: Superblocks, of_weights: np.ndarray, act: np.ndarray) -> np.ndarray:

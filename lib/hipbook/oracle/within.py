@@ -6,6 +6,21 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+U = 2.0**-24  # half of float32's relative step: what one rounding may be off
+SIGNIFICAND = {torch.float32: 24, torch.bfloat16: 8}  # bits; both have float32's exponents
+
+
+def ulp(values: np.ndarray, bits: int) -> np.ndarray:
+    """The step of a format with `bits` of significand and f32's exponents, at each value."""
+    exponent = np.frexp(np.abs(values))[1] - 1  # floor(log2), -1 at zero
+    exponent = np.where(values == 0, -126, np.maximum(exponent, -126))
+    return np.ldexp(1.0, exponent - bits + 1)
+
+
+def half_ulp(values: np.ndarray, dtype: torch.dtype) -> np.ndarray:
+    """What rounding each value once to float32 or bfloat16 may be off."""
+    return ulp(values, SIGNIFICAND[dtype]) / 2
+
 
 @dataclass(frozen=True)
 class Compared:
