@@ -38,6 +38,8 @@ def examine() -> Iterator[Finding]:
     yield from _boards()
     yield _tool("ROCm", "hipcc", "real AMD boards need ROCm with hipcc on the path")
     yield _tool("CUDA", "nvcc", "NVIDIA boards need the CUDA toolkit with nvcc on the path")
+    yield _tool("AMD's profiler", "rocprofv3", "profiling an AMD board needs ROCm's rocprofiler-sdk")
+    yield _tool("NVIDIA's counters", "ncu", "profiling an NVIDIA board counts with Nsight Compute's ncu")
     yield _tool("git", "git", "records name the commit they were made at: apt-get install git")
 
 

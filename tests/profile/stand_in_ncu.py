@@ -42,6 +42,9 @@ def main(argv: list[str]) -> int:
     lines = (first / "launches.jsonl").read_text().splitlines()
     events = [event for event in map(json.loads, lines) if event["event"] == "launch"]
     metrics = argv[argv.index("--metrics") + 1].split(",")
+    if "unknown metric" in faults and "dram__bytes_read.sum" in metrics:
+        log.write_text("==ERROR== Failed to find metric regex:^dram__bytes_read.sum$\n")
+        return 1
     with log.open("w", newline="") as file:
         file.write("==PROF== Connected to process 17 (python3)\n")
         if "nothing" not in faults:

@@ -157,6 +157,16 @@ def test_what_ncu_cannot_do_is_said_and_fails_nothing(replayed, nsight, job, tmp
     assert said in found.absent[SHORT]
 
 
+def test_a_metric_this_board_does_not_have_costs_itself_alone(replayed, nsight, job, tmp_path):
+    replayed("unknown metric")
+    found = nvidia.ncu(job, tmp_path / "run", path=nsight, metrics=["dram__bytes_read.sum", SHORT])
+    assert found.values["Counter"].unique().to_list() == [SHORT]
+    assert found.absent == {
+        "dram__bytes_read.sum": "refused: Failed to find metric regex:^dram__bytes_read.sum$"
+    }
+    assert found.passes == 2
+
+
 def test_an_absent_ncu_and_another_program_are_said(job, tmp_path, monkeypatch, executable):
     found = nvidia.ncu(job, tmp_path / "run", path=str(tmp_path / "ncu"), metrics=[SHORT])
     assert "is not an executable file" in found.absent[SHORT]

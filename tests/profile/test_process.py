@@ -72,5 +72,10 @@ def test_a_used_folder_is_refused_and_a_foreign_account_named(job, tmp_path):
         read(tmp_path / "done.json", Done)
 
 
+def test_a_reason_is_one_line_and_names_no_folder():
+    told = process.reason("no file /root/a-b/c.d/counters.csv\n  (see https://x.org/a/b and 3/4 of /etc)")
+    assert told == "no file counters.csv (see https://x.org/a/b and 3/4 of /etc)"
+
+
 def test_last_words_are_the_last_lines_that_say_something():
     assert process.last_words("a\nb\n\n  \nc\n", 2) == "b\nc"

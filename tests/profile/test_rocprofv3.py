@@ -109,6 +109,7 @@ def test_counters_in_passes_equal_what_the_board_counted(replayed, job, tool, tm
     assert found.absent["LDSBankConflict"].startswith("unsupported, or a power state: zero in all 20")
     assert "not collected" in found.absent["GL2C_HIT_sum"]
     assert "Unable to find counters: [GL2C_HIT_sum]" in found.absent["GL2C_HIT_sum"]
+    assert str(tmp_path) not in found.absent["GL2C_HIT_sum"]  # it goes into records
 
 
 def test_a_counter_missing_from_a_pass_that_has_others_is_absent(replayed, job, tool, tmp_path):

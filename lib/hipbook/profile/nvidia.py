@@ -6,11 +6,13 @@ is said and nothing fails. Its CSV: one row per launch and metric behind a heade
 """
 
 import csv
+import itertools
 import os
 import re
 import shutil
 import subprocess
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -19,7 +21,7 @@ from hipbook.ops.attention_ladder import ALL_ARMS
 from hipbook.profile.child import TORCH_TRACE
 from hipbook.profile.counted import Counted, believed
 from hipbook.profile.job import Job, ProfileError, ToolFailed
-from hipbook.profile.process import TIMEOUT_S, last_words, run_child
+from hipbook.profile.process import TIMEOUT_S, last_words, reason, run_child
 from hipbook.profile.window import Traced, of_subjects, read_output, traced
 
 VARIABLE = "HIPBOOK_NCU"
@@ -56,12 +58,28 @@ def ncu(
 ) -> Counted:
     """Counters of the job's profiled launches by Nsight Compute, caches and clocks left as they are.
 
-    Without ncu, or where it cannot count, every metric is absent with the reason. Raises ChildFailed when the
-    child fails by itself, ProfileError when what ncu counted are not the launches that were made.
+    Without ncu, or where it cannot count, every metric is absent with the reason; one that it does not know
+    on this board is left out and the others are counted. Raises ChildFailed when the child fails by itself,
+    ProfileError when what ncu counted are not the launches that were made.
     """
     tool, why = _find(path)
     if why:
         return Counted("ncu", absent=dict.fromkeys(metrics, why))
+    wanted, unknown = list(metrics), {}
+    for number in itertools.count(1):
+        found = _one_run(job, folder / f"pass_{number}", tool, wanted, timeout_s)
+        named = {name: why for name, why in found.absent.items() if name in why}  # the error is about it
+        if found.values.height or not named or len(named) == len(wanted):
+            break
+        unknown |= named
+        wanted = [name for name in wanted if name not in named]
+    return replace(found, absent=found.absent | unknown, passes=number)
+
+
+def _one_run(
+    job: Job, folder: Path, tool: tuple[str, str], metrics: Sequence[str], timeout_s: float
+) -> Counted:
+    """One run of the child under ncu."""
     log = folder / LOG
     kernels = "|".join(sorted({ALL_ARMS[arm].kernel for arm in job.arms}))
     prefix = [
@@ -163,4 +181,4 @@ def _refusal(log: Path, otherwise: str) -> str:
     """ncu's first error, in one line; a driver that keeps counters for administrators is the usual one."""
     text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
     found = re.search(r"^==ERROR==\s*(.+)$", text, re.MULTILINE)
-    return f"refused: {found[1].strip()}" if found else " ".join(otherwise.split())
+    return f"refused: {found[1].strip()}" if found else reason(otherwise)

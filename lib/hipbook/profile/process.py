@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -109,6 +110,11 @@ def how_ended(code: int) -> str:
 
 def last_words(text: str, lines: int = _TOLD_LINES) -> str:
     return "\n".join([line for line in text.splitlines() if line.strip()][-lines:])
+
+
+def reason(text: str) -> str:
+    """A text as one line without the folders of this machine: what a record may keep."""
+    return re.sub(r"(?<![\w.:/])/(?:[\w.+-]+/)+", "", " ".join(text.split()))
 
 
 def _said(text: str) -> str:

@@ -18,7 +18,7 @@ import polars as pl
 from hipbook.errors import BadArgument
 from hipbook.profile.counted import Counted, believed
 from hipbook.profile.job import Done, Job, ProfileError, ToolFailed
-from hipbook.profile.process import TIMEOUT_S, Ran, how_ended, last_words, run_child
+from hipbook.profile.process import TIMEOUT_S, Ran, how_ended, last_words, reason, run_child
 from hipbook.profile.window import Traced, of_subjects, read_output, traced
 from hipbook.traces import counters
 
@@ -124,7 +124,7 @@ def count(
                 half = len(group) // 2
                 waiting[:0] = [group[:half], group[half:]]
             else:
-                absent[group[0]] = f"not collected: {_one_line(failed.what)}"
+                absent[group[0]] = f"not collected: {reason(failed.what)}"
             continue
         whole.append(rows)
         ours.append(of_subjects(rows, done, str(tool)))
@@ -155,7 +155,3 @@ def _run(
 ) -> Ran:
     output = ["--output-format", output_format, "-d", str(folder / OUTPUT)]
     return run_child(job, folder, prefix=[tool.path, *options, *output, "--"], timeout_s=timeout_s)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

@@ -149,7 +149,8 @@ def counter_rows(seen: Profiled) -> list[Row]:
     return [
         {
             "counter": row["Counter"], "subject": row["Subject"], "median": row["Median"],
-            "range": _interval((row["Min"], row["Max"])), "unit": row["Unit"], "launches": row["Launches"],
+            "range": f"{row['Min']:.10g} .. {row['Max']:.10g}", "unit": row["Unit"],
+            "launches": row["Launches"],
         }
         for row in seen.counted.values.iter_rows(named=True)
     ]  # fmt: skip
