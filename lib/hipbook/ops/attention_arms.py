@@ -18,6 +18,9 @@ SOURCE = "paged_attention/paged_attention.hip"  # under kernels/
 MAX_HEAD_DIM = 512
 DECODE_HEAD_DIMS = (64, 128, 256, 512)
 DECODE_WAVES = 8
+PREFILL_HEAD_DIMS = (64, 128)
+PREFILL_ROWS = 32  # tokens of a workgroup (kernels/paged_attention/prefill.h)
+PREFILL_WAVES = 8
 MAX_RATIO = 16
 # A slice of decode_gqa keeps QG * D output values in the registers of its waves; at 4096 the
 # kernel spills, at 2048 none of them does.
@@ -219,6 +222,18 @@ ARMS: Mapping[str, Arm] = {
             scratch=lambda call, geometry, fresh: split_kv.scratch_args(
                 call, geometry.grid[2] // split_kv.slices(call.head_dim, call.ratio), fresh=fresh
             ),
+        ),
+        Arm(
+            name="prefill",
+            idea="tokens of a request share tiles of keys in LDS; a lane computes a whole dot product",
+            witness=0x50,
+            geometry=lambda call, wave: Geometry(
+                (ceil(call.total_q / PREFILL_ROWS), call.num_q_heads, 1), (PREFILL_WAVES * wave, 1, 1)
+            ),
+            head_dims=PREFILL_HEAD_DIMS,
+            vectors=True,
+            vector_bytes=16,
+            source="paged_attention/prefill.hip",
         ),
     )
 }

@@ -180,3 +180,27 @@ def off_on(rows: Sequence[Row], *, quantity: str, unit: str, title: str) -> Figu
     ax.margins(y=0.25)
     ax.grid(axis="x", visible=False)
     return figure
+
+
+def shares(rows: Sequence[Row], *, title: str) -> Figure:
+    """How near each arm comes to its bound: a dot an arm on a line for each case, 100 % marked.
+
+    `rows` have case, arm and share (%).
+    """
+    frame = _frame(rows, ["case", "arm", "share"])
+    arms, cases = list(dict.fromkeys(frame["arm"])), list(dict.fromkeys(frame["case"]))
+    figure, ax = plt.subplots(figsize=(9, 1.2 + 0.42 * len(cases)))
+    for arm, marker in zip(arms, "oDsv^<>PX*hp" * 2, strict=False):
+        mine = frame[frame["arm"] == arm]
+        places = [cases.index(case) for case in mine["case"]]
+        ax.plot(
+            mine["share"], places, marker, color=style.colour(arm), markersize=9, markeredgecolor="black",
+            label=arm,
+        )  # fmt: skip
+    ax.axvline(100, linestyle="--", color=style.FLOOR_COLOUR)
+    ax.set_yticks(range(len(cases)), cases)
+    ax.invert_yaxis()
+    ax.set(xlim=(0, 108), xlabel="% of the bound: the least time its bytes need here", title=title)
+    ax.grid(axis="x", visible=True)
+    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+    return figure
