@@ -36,6 +36,7 @@ def test_the_profiled_launches_and_only_they_are_picked(first_run, job):
     assert found.rows["Subject"].to_list() == [name for name in SUBJECTS for _ in range(2)]
     assert found.others == 10  # the copies before each launch
     assert found.unusable == 0
+    assert found.problems == ()
     # of each subject's five launches (check, warm-up, two, check) the third and fourth, as long as they ran
     seen = of_file(first_run.folder)
     assert len(seen) == 10
@@ -178,6 +179,7 @@ def test_times_that_mean_nothing_give_no_figure(replayed, job, tool, tmp_path):
     replayed("no times")
     found = rocprofv3.kernel_trace(job, tmp_path / "run", tool)
     assert found.unusable == 4
+    assert [one.partition(" ")[0] for one in found.problems] == ["zero_timestamps"]
     with pytest.raises(ProfileError, match="no launch of decode, 5 keys has times"):
         found.median_us(SUBJECTS[0])
 

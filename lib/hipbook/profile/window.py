@@ -16,6 +16,7 @@ import polars as pl
 from hipbook.profile.job import MARKER, Done, ProfileError, Step
 from hipbook.profile.process import Ran, last_words
 from hipbook.traces import stats, windows
+from hipbook.traces.health import health
 from hipbook.traces.names import normalise
 from hipbook.traces.read import read_trace
 from hipbook.traces.trace import Trace, TraceError
@@ -34,6 +35,7 @@ class Traced:
     ran: Ran
     others: int  # dispatches in the trace that are not ours
     unusable: int  # profiled launches whose times mean nothing: left out of every figure
+    problems: tuple[str, ...]  # what the health report says not to believe of the whole trace
 
     def median_us(self, subject: str) -> float:
         """The median duration of a subject's launches in this process. ProfileError when none is usable."""
@@ -61,7 +63,8 @@ def traced(trace: Trace, ran: Ran, tool: str) -> Traced:
     if _marker_agrees(trace, rows, ran.done, tool):
         how += " and markers, which agree"
     unusable = rows.height - rows.filter(stats.usable()).height
-    return Traced(tool, how, rows, ran, trace.dispatches.height - ours.height, unusable)
+    problems = tuple(f"{one.kind} ({one.count}): {one.text}" for one in health(trace).problems)
+    return Traced(tool, how, rows, ran, trace.dispatches.height - ours.height, unusable, problems)
 
 
 def labelled(rows: pl.DataFrame, done: Done, tool: str) -> pl.DataFrame:

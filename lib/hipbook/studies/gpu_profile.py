@@ -160,12 +160,9 @@ def told(seen: Profiled) -> str:
     """Everything as text: times, costs, counters, and why a counter has none."""
     if seen.session is None:
         return seen.said
-    parts = [
-        seen.said,
-        tables.text(kernel_rows(seen)),
-        "what the profiler costs",
-        tables.text(cost_rows(seen)),
-    ]
+    problems = dict.fromkeys(problem for one in seen.session.traced for problem in one.problems)
+    parts = [seen.said, *(f"in the trace: {problem}" for problem in problems)]
+    parts += [tables.text(kernel_rows(seen)), "what the profiler costs", tables.text(cost_rows(seen))]
     if counters := counter_rows(seen):
         parts.append(tables.text(counters))
     parts += [f"no value of {name}: {why}" for name, why in seen.counted.absent.items()]
