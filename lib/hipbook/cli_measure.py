@@ -117,8 +117,8 @@ def near_ties(
 ) -> None:
     """Greedy tokens of two arms: margins, flips, distributions, goldens, and whether a default may flip."""
     from hipbook import boards
-    from hipbook.measure import tie_study
     from hipbook.report import tables
+    from hipbook.studies import tie_study
 
     where = boards.get(board or None)
     found = tie_study.study(base, new, where, tokens=tokens)

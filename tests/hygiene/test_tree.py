@@ -42,9 +42,19 @@ LAYERS = (
     ("oracle",),
     ("checks",),
     ("measure", "records", "traces"),
-    ("profile",),
+    ("profile", "qwen3"),
     ("notebooks", "studies", "report", "sweep", "doctor"),
-    ("cli", "cli_check", "cli_measure", "cli_sweep", "cli_trace", "cli_trace_pairs", "bench", "__main__"),
+    (
+        "cli",
+        "cli_check",
+        "cli_decode",
+        "cli_measure",
+        "cli_sweep",
+        "cli_trace",
+        "cli_trace_pairs",
+        "bench",
+        "__main__",
+    ),
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 

@@ -8,9 +8,7 @@ import pytest
 import torch
 
 from hipbook.errors import BadArgument
-from hipbook.measure import tie_study
 from hipbook.measure.counts import CountWord, correctness
-from hipbook.measure.decode_loop import VOCABULARY, decode, make_model
 from hipbook.measure.near_ties import (
     Distribution,
     byte_identical,
@@ -25,6 +23,8 @@ from hipbook.measure.near_ties import (
     ulp_bf16,
 )
 from hipbook.oracle.paged_attention import reference
+from hipbook.studies import tie_study
+from hipbook.studies.tie_model import VOCABULARY, decode, make_model
 
 PROMPT = [1, 2, 3, 4, 5]
 STEPS = 40

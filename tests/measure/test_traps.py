@@ -25,7 +25,6 @@ from hipbook.measure.judge import Runs, judge
 from hipbook.measure.scaling import Growth, require_unit, scaling
 from hipbook.measure.session import judge_session
 from hipbook.measure.stability import figure
-from hipbook.measure.tie_study import study
 from hipbook.measure.verdict import Reason, Verdict, Word
 from hipbook.ops.attention_arms import ARMS
 from hipbook.ops.attention_call import AttentionCall
@@ -36,6 +35,7 @@ from hipbook.records import claims, claims_check, reported, store
 from hipbook.records.recheck import recheck, require_current, subject_of
 from hipbook.records.schema import CodeObjectIdentity
 from hipbook.records.schema import Status as RecordStatus
+from hipbook.studies.tie_study import study
 from hipbook.traces import counters as trace_counters
 from hipbook.traces import serving
 from hipbook.traces.attribute import attribute

@@ -47,6 +47,8 @@ class Model(_Strict):
     num_kv_heads: int | None = Count
     hidden: int | None = Count
     intermediate: int | None = Count
+    vocabulary: int | None = Count
+    tied_head: bool | None = None  # whether the output head is the embedding
     gdn: Gdn | None = None
     moe: Moe | None = None
     calls_per_token: dict[Literal["quantize", "post_conv"], int] = Field(default_factory=dict)

@@ -15,17 +15,24 @@ Row = dict[str, object]
 NONE = "no record of a GPU board is in data/measured: nothing here was timed by us"
 
 
-def newest(operation: str, folder: Path | None = None) -> Record | None:
-    """The record of a GPU board that finished last among those with a measured figure of `operation`."""
+def newest_file(operation: str, folder: Path | None = None) -> tuple[Path, Record] | None:
+    """The record of a GPU board that finished last among those with a measured figure of `operation`, and its
+    file."""
     root = folder or paths.data() / "measured"
     found = [
-        record
+        (path, record)
         for board in sorted(root.iterdir() if root.is_dir() else ())
         if board.is_dir()
-        for record in map(records.read, records.find(board))
-        if record.board.get("kind") == "gpu" and rows(record, operation)
+        for path in records.find(board)
+        if (record := records.read(path)).board.get("kind") == "gpu" and rows(record, operation)
     ]
-    return max(found, key=lambda record: datetime.fromisoformat(record.times.finished), default=None)
+    return max(found, key=lambda one: datetime.fromisoformat(one[1].times.finished), default=None)
+
+
+def newest(operation: str, folder: Path | None = None) -> Record | None:
+    """The record of `newest_file`."""
+    found = newest_file(operation, folder)
+    return found[1] if found else None
 
 
 def rows(record: Record, operation: str) -> list[Row]:
@@ -48,8 +55,12 @@ def told(operation: str, folder: Path | None = None) -> tuple[str, Sequence[Row]
     record = newest(operation, folder)
     if record is None:
         return NONE, ()
+    return words(record), rows(record, operation)
+
+
+def words(record: Record) -> str:
+    """Which board, when, at which commit."""
     board = record.board
     product = f" ({board['product']})" if board.get("product") else ""
     commit = f", commit {record.environment.commit[:12]}" if record.environment.commit else ""
-    when = record.times.finished[:10]
-    return f"measured on {board['name']}{product}, {board['arch']}, {when}{commit}", rows(record, operation)
+    return f"measured on {board['name']}{product}, {board['arch']}, {record.times.finished[:10]}{commit}"

@@ -19,7 +19,6 @@ from hipbook.boards.base import Board
 from hipbook.build import toolchain_identity
 from hipbook.errors import BadArgument, HipbookError
 from hipbook.measure.counts import CountVerdict
-from hipbook.measure.decode_loop import VOCABULARY, Attend, Decode, decode, make_model
 from hipbook.measure.near_ties import (
     Distribution,
     FlipGate,
@@ -35,6 +34,7 @@ from hipbook.ops.attention_dispatch import FLAG
 from hipbook.ops.paged_attention import run_call
 from hipbook.oracle.paged_attention import reference
 from hipbook.records.store import write_atomically
+from hipbook.studies.tie_model import VOCABULARY, Attend, Decode, decode, make_model
 
 PROMPT_TOKENS = 5
 STEPS = 60  # a seed: 64 keys at the end, four blocks
