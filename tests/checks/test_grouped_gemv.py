@@ -75,6 +75,25 @@ def test_live_lanes_of_a_wave(weight_format):
         assert seen == {"superblock": baseline, "spread": 32}
 
 
+@pytest.mark.parametrize("arm", ARMS)
+def test_q6_k_rows_at_odd_multiples_of_two_bytes(arm):
+    """By the rule of docs/emulator.md, with the board's checks on: no fault, and the same bytes wherever the
+    weights begin. Reading 210-byte blocks always meets both kinds of address."""
+    act, weights, ids = GemvCase(arm, weight_format="Q6_K", n=3, k=768).tensors()
+    assert {(weights.data_ptr() + 210 * block) % 4 for block in range(4)} == {0, 2}
+    asked = {"weight_format": "Q6_K", "arm": arm, "board": BOARD, "checks": True}
+    results = []
+    for start in (0, 2, 6, 126):
+        raw = torch.zeros(weights.numel() + 128, dtype=torch.uint8)
+        shifted = raw[start : start + weights.numel()].view(weights.shape).copy_(weights)
+        assert shifted.data_ptr() % 4 == start % 4
+        results.append(grouped_gemv(act, shifted, ids, **asked).out)
+    assert all(torch.equal(results[0], other) for other in results[1:])
+    odd = torch.zeros(weights.numel() + 1, dtype=torch.uint8)[1:].view(weights.shape)
+    with pytest.raises(BadArgument, match="must be a multiple of 2"):
+        grouped_gemv(act, odd, ids, **asked)
+
+
 def test_blocks_given_are_not_quantized_again():
     values = grouped_gemv(ACT, WEIGHTS, IDS, weight_format="Q4_K", board=BOARD)
     blocks = quantize_q8k(ACT, board=BOARD).out

@@ -183,7 +183,7 @@ def run_mutant(mutant: Mutant, board: Board | str | None = None, *, cases: int |
         return done(Outcome.MISSED)
 
 
-_KIND = re.compile(r"launch \d+: (" + "|".join(name for name, _ in KINDS[1:]) + r"): ")
+_KIND = re.compile(r"(?:launch \d+|KernelFault): (" + "|".join(name for name, _ in KINDS[1:]) + r"): ")
 
 
 def caught_by(result: CheckResult) -> str:
@@ -239,9 +239,13 @@ def _alone() -> None:
 
 def hand_made() -> tuple[Mutant, ...]:
     """The table of hand-made mutants, operation by operation."""
-    from hipbook.checks import mutants_paged_attention
+    from hipbook.checks import mutants_gdn_post_conv as gdn_post_conv
+    from hipbook.checks import mutants_grouped_gemv as grouped_gemv
+    from hipbook.checks import mutants_paged_attention as paged_attention
+    from hipbook.checks import mutants_quantize_q8k as quantize_q8k
 
-    return mutants_paged_attention.MUTANTS
+    tables = (paged_attention, quantize_q8k, grouped_gemv, gdn_post_conv)
+    return tuple(mutant for table in tables for mutant in table.MUTANTS)
 
 
 def find(names: Iterable[str]) -> list[Mutant]:
