@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from hipbook import boards
 from hipbook.errors import BadArgument
@@ -132,3 +133,30 @@ def test_a_state_without_memory_has_the_shapes_of_one_with():
         if isinstance(one, torch.Tensor):
             one, other = (one.shape, one.dtype, one.stride()), (other.shape, other.dtype, other.stride())
         assert one == other, name
+
+
+class Operations(TorchDispatchMode):
+    """What torch is asked to compute."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.names.append(str(function))
+        return function(*args, **(kwargs or {}))
+
+
+def test_a_step_reads_nothing_back_to_the_host():
+    """A value that the host waits for cannot be captured: on a GPU it would end the capture with an error."""
+    made = weights.random(TINY)
+    state = State(TINY, batch=2, capacity=40, dtype=torch.bfloat16)
+    state.fill(20)
+    state.begin([1, 2], 20)
+    for attention in (lambda layer: None, attention_in_float64(state)):
+        step = Loop(made, state, attention).step
+        with Operations() as seen:
+            step()
+        assert len(seen.names) > 50
+        waits = ("_local_scalar_dense", "item", "nonzero", "is_nonzero", "masked_select")
+        assert [name for name in seen.names if any(f".{word}." in name for word in waits)] == []

@@ -1,18 +1,20 @@
 """One process of the session, a stand-in for its clock, on the emulated board: checks and what is kept."""
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 import torch
 
 from hipbook import boards
-from hipbook.errors import HipbookError
+from hipbook.errors import BadArgument, HipbookError
 from hipbook.measure.bound import Bandwidth
 from hipbook.measure.schedule import with_control
 from hipbook.measure.session import Run
 from hipbook.oracle.attention_reference import NMSE_GATE
 from hipbook.qwen3 import case as cases
-from hipbook.qwen3 import process, tracing, weights
+from hipbook.qwen3 import on_gpu, process, tracing, weights
 from hipbook.qwen3.case import OpenCase
 from hipbook.qwen3.config import Config
 from hipbook.qwen3.loop import exact_attention
@@ -136,6 +138,24 @@ def test_a_graph_that_goes_wrong_while_it_is_timed_is_incorrect(monkeypatch):
 
     result = replicate(job(concurrencies=[1]), BOARD, Decaying(), RATE)
     assert all(one["correct_before"] and not one["correct_after"] for one in result.runs)
+
+
+def test_the_process_s_own_program_reads_a_job_and_leaves_a_result(tmp_path, monkeypatch):
+    monkeypatch.setattr(on_gpu, "GpuBoard", type(BOARD))
+    monkeypatch.setattr(on_gpu, "GpuClock", lambda board: StandIn())
+    monkeypatch.setattr(on_gpu, "read_memory", lambda board: RATE)
+    monkeypatch.setattr(on_gpu, "save_profiled", lambda run, path: path.write_text("{}"))
+    monkeypatch.setattr(on_gpu, "write_traces", lambda *given: given[0])
+    given, out = tmp_path / "job.json", tmp_path / "result.json"
+    given.write_text(json.dumps({"job": asdict(job(concurrencies=[1])), "arms": ["online"]}))
+    assert on_gpu.main(["replicate", str(given), str(out)]) == 0
+    result = json.loads(out.read_text())
+    assert [run["arm"] for run in result["runs"]] == job().order()
+    assert {path.name for path in tmp_path.iterdir()} == {"job.json", "result.json"}
+    assert on_gpu.main(["trace", str(given), str(tmp_path)]) == 0
+    monkeypatch.undo()
+    with pytest.raises(BadArgument, match="has no clock"):
+        on_gpu.main(["replicate", str(given), str(out)])
 
 
 def test_weights_of_another_model_than_planned_are_refused(tmp_path):

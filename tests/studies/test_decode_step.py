@@ -1,5 +1,6 @@
 """The decode step's session: plans, record, and the concurrency question, on processes made up here."""
 
+import gzip
 import json
 from dataclasses import replace
 
@@ -15,7 +16,7 @@ from hipbook.ops import models
 from hipbook.ops.attention_arms import ARMS
 from hipbook.qwen3.process import case_name
 from hipbook.records.recheck import recheck
-from hipbook.studies import decode_step, decode_step_run, gpu_figures
+from hipbook.studies import decode_step, decode_step_figures, decode_step_run, gpu_figures
 from hipbook.studies.decode_step import Trend
 
 GPU = {"name": "nvidia-0", "kind": "gpu", "arch": "gfx1200", "product": "Made Up"}
@@ -97,6 +98,58 @@ def test_the_record_holds_sessions_figures_and_the_answer(tmp_path):
     assert [row["verdict"] for row in table] == ["FASTER"] * 4
     assert table[1]["advantage"] == pytest.approx(12.5, rel=0.01)
     assert decode_step.growth_rows(grown)[1]["outcome"] == "shrinks"
+
+
+def kineto(path, tokens, attention_us):
+    """A run of `tokens`: a start that both runs share, then two kernels, a call and a copy for each token."""
+    events, now = [], 0.0
+
+    def event(kind, name, us, **args):
+        nonlocal now
+        events.append({"ph": "X", "cat": kind, "name": name, "pid": 0, "tid": 7, "ts": now, "dur": us,
+                       "args": {"device": 0, "stream": 7, **args}})  # fmt: skip
+        now += us + 1
+
+    event("kernel", "fill_kernel", 50.0)
+    for number in range(tokens):
+        event("cuda_runtime", "cudaGraphLaunch", 5.0, correlation=number)
+        event("kernel", "paged_attention_online", attention_us, correlation=number)
+        event("kernel", "nvjet_tst_64x8_64x16_2x1_v_bz_TNT", 10.0, correlation=number)
+        event("gpu_memcpy", "Memcpy DtoH (Device -> Pageable)", 2.0, correlation=number)
+    with gzip.open(path, "wt") as file:
+        json.dump({"traceEvents": events, "deviceProperties": []}, file)
+
+
+def test_the_newest_record_is_shown_with_the_traces_beside_it(tmp_path):
+    assert decode_step_figures.newest(tmp_path) is None
+    run = investigation()
+    decode_step_run.keep(run, JOB, decode_step.plans_of(JOB), processes(JOB, TIMES))
+    run.write(tmp_path / "nvidia-0")
+    found = decode_step_figures.newest(tmp_path)
+    assert (found.model, found.contexts, found.arms) == (
+        "Qwen3-0.6B",
+        [512],
+        ["online", "decode_gqa", "split_kv"],
+    )
+    assert "Made Up" in found.told
+    assert found.family() == "4 comparisons, 4 name a difference after Holm's correction"
+    lines = found.lines(512)
+    assert [(row["arm"], row["sequences"]) for row in lines[:4]] == [
+        ("online", 1), ("decode_gqa", 1), ("split_kv", 1), ("online", 16),
+    ]  # fmt: skip
+    assert [row["TPOT ms"] for row in lines] == pytest.approx([15, 2, 1.2, 16, 2.15, 1.8], rel=0.01)
+    assert all(0 < row["floor ms"] < row["TPOT ms"] for row in lines)
+    assert found.traced() == {}
+    for tokens in (4, 36):
+        kineto(found.folder / f"decode_online_{tokens}_tokens.json.gz", tokens, attention_us=400.0)
+    traced = found.traced()
+    assert list(traced) == ["online"]
+    (whole,) = decode_step_figures.wall_rows(traced)
+    assert (whole["dispatches"], whole["device ms"], whole["copies"]) == (2, 0.41, 1)
+    assert whole["kernels of uneven calls"] == 0
+    classes = {row["class"]: row["ms"] for row in decode_step_figures.token_rows(traced)}
+    assert classes["attention"] == 0.4
+    assert classes["total"] == 0.41
 
 
 def test_a_prediction_that_did_not_hold_is_said_so():
