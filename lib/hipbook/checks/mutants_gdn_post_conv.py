@@ -8,7 +8,9 @@ THREADS = ("serial", "chunked")
 
 def _mutant(name: str, arms: str | tuple[str, ...], file: str, old: str, new: str, why: str) -> Mutant:
     at = f"gdn_post_conv/{file}"
-    return Mutant(f"gdn-{name}", "gdn_post_conv", at, old, new, why, (arms,) if isinstance(arms, str) else arms)
+    return Mutant(
+        f"gdn-{name}", "gdn_post_conv", at, old, new, why, (arms,) if isinstance(arms, str) else arms
+    )
 
 
 MUTANTS = (

@@ -7,7 +7,9 @@ ALL = ("serial", "block", "wave")
 
 def _mutant(name: str, arms: str | tuple[str, ...], file: str, old: str, new: str, why: str) -> Mutant:
     at = f"quantize_q8k/{file}"
-    return Mutant(f"q8k-{name}", "quantize_q8k", at, old, new, why, (arms,) if isinstance(arms, str) else arms)
+    return Mutant(
+        f"q8k-{name}", "quantize_q8k", at, old, new, why, (arms,) if isinstance(arms, str) else arms
+    )
 
 
 MUTANTS = (

@@ -1,32 +1,35 @@
 """Times of launches on a GPU by device events: graphs of many launches, caches in a stated state.
 
 A launch of a few microseconds is shorter than what an event pair costs, so `Batch` captures as many of
-them as take BATCH_US in one CUDA (or HIP) graph and times its replays (R8). Warm: every launch reads the
+them as take GRAPH_US in one CUDA (or HIP) graph and times its replays (R8). Warm: every launch reads the
 same inputs. Cold: launches rotate through input sets of twice the last-level cache (R7).
 """
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 import torch
 
 from hipbook.boards.gpu import GpuBoard
 from hipbook.errors import BadArgument
-from hipbook.measure.clocks import launches_per_batch
-from hipbook.measure.thresholds import WARMUP_WINDOW
+from hipbook.measure.thresholds import BATCH_US, WARMUP_WINDOW
 from hipbook.measure.warmup import steady_from
 
 Launch = Callable[[], None]
 EVENT_STEP_US = 0.5  # resolution of an event's time stamp, as CUDA's documentation gives it
-MAX_LAUNCHES = 400
+# Even a launch of 20 us and more is timed in a graph of many: an event pair around a replay costs several us.
+GRAPH_US = 2 * BATCH_US
+MAX_LAUNCHES = 800
+TRIAL_LAUNCHES = 20  # to learn how long one takes: launched from the host, a short one takes the host's time
 SAMPLES = 3 * WARMUP_WINDOW
 MORE_SAMPLES = 4  # times as many, at most, while a trend lasts
 
 
 class Batch:
-    """A captured graph of launches that takes about BATCH_US; `runs` are one launch for each input set.
+    """A captured graph of launches that takes about GRAPH_US; `runs` are one launch for each input set.
 
     The first launch (module load, just-in-time compilation) is made and waited for here, and is in no time.
     """
@@ -35,20 +38,25 @@ class Batch:
         if not runs:
             raise BadArgument("runs", runs, "at least one launch")
         self._events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
+        self._stream = torch.cuda.Stream()
+        self._stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._stream):
             for run in runs:
                 run()
-            torch.cuda.synchronize()
-            several = 8  # one launch alone is mostly the event pair
-            once_us = self._between(lambda: [runs[i % len(runs)]() for i in range(several)]) / several
-            wanted = min(MAX_LAUNCHES, launches_per_batch(max(once_us, 0.1)))
-            self.launches = -(-wanted // len(runs)) * len(runs)
-            self._graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self._graph, stream=stream):
-                for i in range(self.launches):
-                    runs[i % len(runs)]()
+        torch.cuda.synchronize()
+        self._capture(runs, TRIAL_LAUNCHES)
+        self.replay_us()  # a first replay also uploads the graph
+        once_us = min(self.replay_us() for _ in range(3))
+        self._capture(runs, min(MAX_LAUNCHES, ceil(GRAPH_US / once_us)))
+        self.replay_us()
+
+    def _capture(self, runs: Sequence[Launch], launches: int) -> None:
+        """A graph of at least `launches`, in whole rotations of the input sets."""
+        self.launches = -(-launches // len(runs)) * len(runs)
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph, stream=self._stream):
+            for i in range(self.launches):
+                runs[i % len(runs)]()
         torch.cuda.synchronize()
 
     def _between(self, work: Callable[[], object]) -> float:
