@@ -164,3 +164,32 @@ extern "C" __global__ void long_ago(int* out, int rounds) {  // one wave touches
   __syncthreads();
   out[threadIdx.x] = s[0];
 }
+
+extern "C" __global__ void traps(const int* in) {  // its last instruction is the trap
+  if (in[threadIdx.x] != 3) __builtin_trap();
+}
+
+__device__ __attribute__((noinline)) int peek(const int* in, long at) {
+  return in[at];
+}
+extern "C" __global__ void peeks(const int* in, int* out, long at) {
+  int (*f)(const int*, long) = peek;
+  out[threadIdx.x] = f(in, at + threadIdx.x);
+}
+
+extern "C" __global__ void private_array(const int* in, int* out, int filled, int read) {
+  int a[40];
+  for (int i = 0; i < filled; i++) a[in[i]] = in[i] + threadIdx.x;
+  out[threadIdx.x] = a[in[read]];
+}
+
+extern "C" __global__ void add_at(char* x, int at) {
+  atomicAdd((int*)(x + at), 1);
+}
+
+extern "C" __global__ void far_shared(int* out, int at) {  // LDS of 64 words
+  __shared__ int s[64];
+  s[threadIdx.x] = threadIdx.x;
+  __syncthreads();
+  out[threadIdx.x] = s[threadIdx.x + at];
+}

@@ -8,14 +8,16 @@ import numpy as np
 import pytest
 import torch
 
+from hipbook.boards import Buffer
 from hipbook.errors import KernelFault
 
 ONE = (1, 1, 1)
+SMALL = Path(__file__).parent / "small.hip"
 
 
 def line_of(text: str) -> int:
     """The line of small.hip that holds `text`."""
-    lines = (Path(__file__).parent / "small.hip").read_text().splitlines()
+    lines = SMALL.read_text().splitlines()
     return next(n for n, line in enumerate(lines, 1) if text in line)
 
 
@@ -118,6 +120,25 @@ def test_null_pointer(launch):
         launch("copy", ONE, (32, 1, 1), None, (torch.zeros(32), "w"), 32, 0, 0)
 
 
+def test_freed_buffer_to_the_byte(launch):
+    """A tensor whose storage is gone: what it had is a fault that says so, a byte past it is nobody's."""
+    gone, out = torch.rand(32), torch.zeros(32)
+    launch("copy", ONE, (32, 1, 1), gone, (out, "w"), 32, 0, 0)
+    gone.untyped_storage().resize_(0)
+    with pytest.raises(
+        KernelFault, match=r"(?s)freed: load of 4 bytes at 0x1000000000, in a buffer that was freed"
+    ) as caught:
+        launch("copy", ONE, (32, 1, 1), gone, (out, "w"), 32, 0, 0)
+    assert (caught.value.report.buffer, caught.value.report.distance) == ("arg0", 0)
+    with pytest.raises(KernelFault, match="freed: store of 4 bytes"):
+        launch("copy", ONE, (32, 1, 1), out, (gone, "w"), 32, 0, 0)
+    with pytest.raises(KernelFault, match=r"(?s)freed.*lane 0.*in arg0: byte 124 of its 128"):
+        launch("copy", ONE, (1, 1, 1), gone, (out, "w"), 32, 31, 0)
+    with pytest.raises(KernelFault, match=r"(?s)out-of-bounds.*arg0 .* 1 byte\(s\) past its last byte"):
+        launch("copy", ONE, (1, 1, 1), gone, (out, "w"), 32, 32, 0)
+    launch("copy", ONE, (32, 1, 1), gone, (out, "w"), 0, 0, 0)  # handed over and not touched
+
+
 # ---- never written ----
 
 
@@ -143,6 +164,75 @@ def test_lds_never_written(launch):
     with pytest.raises(KernelFault, match="lds-unwritten: load of LDS byte 128") as caught:
         launch("neighbour", ONE, (64, 1, 1), i32(64), (torch.zeros(64, dtype=torch.int32), "w"), 1, 32)
     assert caught.value.report.source[1] == line_of("s[(t + 32)")
+
+
+def test_lds_one_word_past_the_end(launch):
+    out = torch.zeros(64, dtype=torch.int32)
+    launch("far_shared", ONE, (64, 1, 1), (out, "w"), 0)
+    with pytest.raises(KernelFault, match="lds-out-of-bounds: load of 4 bytes at LDS byte 256") as caught:
+        launch("far_shared", ONE, (64, 1, 1), (out, "w"), 1)
+    assert (caught.value.report.wave, caught.value.report.lane) == (1, 31)
+    assert caught.value.report.source[1] == line_of("s[threadIdx.x + at]")
+
+
+def test_private_memory_never_written(launch):
+    out = torch.zeros(64, dtype=torch.int32)
+    launch("private_array", ONE, (64, 1, 1), i32(40), (out, "w"), 34, 33)
+    assert out.tolist() == [33 + t for t in range(64)]
+    with pytest.raises(KernelFault, match=r"scratch-unwritten: load of 4 bytes at scratch byte") as caught:
+        launch("private_array", ONE, (64, 1, 1), i32(40), (out, "w"), 33, 33)
+    assert caught.value.report.source[1] == line_of("a[in[read]]")
+
+
+def test_private_memory_out_of_bounds(launch):
+    index = torch.tensor([*range(39), 1 << 20], dtype=torch.int32)
+    with pytest.raises(KernelFault, match="scratch-out-of-bounds: store of 4 bytes"):
+        launch("private_array", ONE, (64, 1, 1), index, (i32(64), "w"), 40, 3)
+
+
+def test_misaligned_atomic(launch):
+    x = torch.zeros(64, dtype=torch.uint8)
+    launch("add_at", ONE, (32, 1, 1), (x, "rw"), 4)
+    assert x[4] == 32
+    with pytest.raises(KernelFault, match="misaligned: atomic of 4 bytes at 0x1000000006") as caught:
+        launch("add_at", ONE, (32, 1, 1), (x, "rw"), 6)
+    line = line_of("atomicAdd((int*)(x + at), 1)")
+    assert caught.value.report.called_from == (
+        ("small.hip", line),
+    )  # the atomic itself is in a header of HIP
+    assert re.search(rf"source amd_hip_atomic.h:\d+, inlined at small.hip:{line}\n", str(caught.value))
+
+
+# ---- where it happened ----
+
+
+def test_a_trap_at_the_end_of_a_kernel(launch):
+    launch("traps", ONE, (32, 1, 1), torch.full((32,), 3, dtype=torch.int32))
+    with pytest.raises(KernelFault, match=r"(?s)trap: trap 0x2\n.*in kernel traps, at \+0x\w+: s_trap 0x2"):
+        launch("traps", ONE, (32, 1, 1), i32(32))
+
+
+def test_a_fault_in_a_called_function_names_it(launch):
+    out = torch.zeros(32, dtype=torch.int32)
+    launch("peeks", ONE, (32, 1, 1), i32(32), (out, "w"), np.int64(0))
+    assert out.tolist() == list(range(32))
+    with pytest.raises(KernelFault, match=r"in kernel peeks, function _Z4peekPKil, at \+0x\w+: ") as caught:
+        launch("peeks", ONE, (32, 1, 1), i32(32), (out, "w"), np.int64(1))
+    report = caught.value.report
+    assert (report.kernel, report.function) == ("peeks", "_Z4peekPKil")
+    assert 0 <= report.offset < 64
+    assert report.source[1] == line_of("return in[at];")
+
+
+def test_a_report_names_the_arm_and_how_to_see_the_fault_again(board):
+    built = board.build(SMALL, ["-g", "-DHIPBOOK_ARM_DECODE=1"])
+    with pytest.raises(KernelFault) as caught:
+        board.launch(built, "traps", (2, 1, 1), (32, 1, 1), [Buffer("x", i32(32))], wave_order_seed=9)
+    assert str(caught.value).endswith(
+        "arm decode\n  again: small.hip -g -DHIPBOOK_ARM_DECODE=1 on gfx1200-emu, grid (2, 1, 1), "
+        "block (32, 1, 1), wave_order_seed 9"
+    )
+    assert caught.value.report.arm == "decode"
 
 
 # ---- races and barriers ----

@@ -2,6 +2,7 @@
 
 import numbers
 import os
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,10 +12,11 @@ from hipbook import emulator
 from hipbook.boards.base import Arg, Buffer, BufferCounts, Counters, Dim3, Dispatch
 from hipbook.build import ARCHS, build
 from hipbook.build.code_object import CodeObject
-from hipbook.emulator import Pointer
+from hipbook.emulator import EmulatedFault, Pointer
 from hipbook.errors import BadArgument, EmulatorError
 
 THREADS = "HIPBOOK_THREADS"  # threads of a launch that names none; a sweep gives each of its jobs a share
+_ARM_FLAG = re.compile(r"-DHIPBOOK_ARM_(\w+)=1")
 MAX_WAVE_INSTRUCTIONS = 500_000_000  # budget of one wave; kernels of ours need less than a hundredth
 
 
@@ -60,6 +62,16 @@ class EmulatedBoard:
         """Builds `source` (under kernels/, or an absolute path) with the pinned toolchain, cached."""
         return build(source, self.arch, flags)
 
+    def _how(
+        self, code_object: CodeObject, grid: Dim3, block: Dim3, options: dict[str, int]
+    ) -> tuple[str | None, str]:
+        """(arm, what was launched and how): for the report of a fault."""
+        arms = [match[1].lower() for flag in code_object.flags if (match := _ARM_FLAG.fullmatch(flag))]
+        source = code_object.source.name if code_object.source else code_object.path.name
+        built = " ".join((source, *code_object.flags))
+        given = "".join(f", {name} {value}" for name, value in options.items() if value)
+        return arms[0] if arms else None, f"{built} on {self.name}, grid {grid}, block {block}{given}"
+
     def launch(
         self,
         code_object: CodeObject,
@@ -98,11 +110,15 @@ class EmulatedBoard:
                 fix=f"build it for {self.arch}, or take another board",
             )
         values = [Pointer(a.name, a.tensor, a.access) if isinstance(a, Buffer) else a for a in args]
-        counted = emulator.load(code_object).run(
-            kernel, grid, block, values,
-            lds_bytes=lds_bytes, checks=checks, wave_order_seed=wave_order_seed,
-            threads=threads or _threads(), max_wave_instructions=max_wave_instructions,
-        )  # fmt: skip
+        try:
+            counted = emulator.load(code_object).run(
+                kernel, grid, block, values,
+                lds_bytes=lds_bytes, checks=checks, wave_order_seed=wave_order_seed,
+                threads=threads or _threads(), max_wave_instructions=max_wave_instructions,
+            )  # fmt: skip
+        except EmulatedFault as fault:
+            options = {"lds_bytes": lds_bytes, "wave_order_seed": wave_order_seed}
+            raise fault.launched(*self._how(code_object, grid, block, options)) from None
         counters = Counters(
             totals=counted.totals,
             opcodes=counted.opcodes,

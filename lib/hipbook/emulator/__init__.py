@@ -8,6 +8,7 @@ See docs/emulator.md for what is modelled.
 
 from hipbook.emulator.arguments import Pointer
 from hipbook.emulator.counters import Counted
+from hipbook.emulator.faults import EmulatedFault
 from hipbook.emulator.program import Program, load
 
-__all__ = ["Counted", "Pointer", "Program", "load"]
+__all__ = ["Counted", "EmulatedFault", "Pointer", "Program", "load"]

@@ -1,9 +1,10 @@
 """What went wrong in a kernel, in words: instruction, source line, place, address, nearest buffer."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hipbook.emulator.disassemble import render
 from hipbook.emulator.image import Image
+from hipbook.emulator.inlined import call_sites
 from hipbook.emulator.kernel import Kernel
 from hipbook.emulator.memory_map import MemoryMap, Region
 from hipbook.emulator.structures import CFault
@@ -37,8 +38,9 @@ KINDS = (
         "global-race",
         "{access} of {size} bytes at {address:#x}, which {other} in this launch, and nothing orders the two",
     ),
+    ("freed", "{access} of {size} bytes at {address:#x}, in a buffer that was freed before the launch"),
 )
-_GLOBAL = ("out-of-bounds", "read-only", "unwritten", "misaligned", "global-race")
+_GLOBAL = ("out-of-bounds", "read-only", "unwritten", "misaligned", "global-race", "freed")
 _ACCESS = ("load", "store", "atomic")  # CFault.store
 
 
@@ -62,6 +64,9 @@ class Report:
     buffer: str | None = None
     distance: int | None = None
     function: str | None = None
+    called_from: tuple[tuple[str, int], ...] = ()  # where inlined code came from, innermost first
+    arm: str | None = None  # of a kernel of ours
+    again: str = ""  # what was launched, and how
 
 
 class EmulatedFault(KernelFault):
@@ -70,6 +75,12 @@ class EmulatedFault(KernelFault):
     def __init__(self, what: str, report: Report | None = None) -> None:
         super().__init__(what)
         self.report = report
+
+    def launched(self, arm: str | None, again: str) -> "EmulatedFault":
+        """This fault, told with the arm that ran and how to run it again."""
+        lines = [self.what, *([f"arm {arm}"] if arm else []), f"again: {again}"]
+        report = self.report and replace(self.report, arm=arm, again=again)
+        return EmulatedFault("\n  ".join(lines), report)
 
     def __reduce__(self) -> tuple:
         return type(self), (self.what, self.report)
@@ -90,6 +101,7 @@ def to_exception(
         loaded.lines.at(address) if loaded.lines else None, (x, rest % grid[1], rest // grid[1]), fault.wave,
         None if fault.lane == NO_LANE else fault.lane, fault.address, fault.size, bool(fault.store),
         *((nearest[0].name, nearest[1]) if nearest else (None, None)), function,
+        call_sites(loaded.data, address),
     )  # fmt: skip
     other = fault.other
     if kind == "lds-race":
@@ -103,7 +115,8 @@ def to_exception(
     lines = [f"{kind}: {what}"]
     lines.append(f"in kernel {report.kernel}{place}, at +{report.offset:#x}: {report.instruction}")
     if report.source:
-        lines.append(f"source {report.source[0]}:{report.source[1]}")
+        places = (report.source, *report.called_from)
+        lines.append("source " + ", inlined at ".join(f"{file}:{line}" for file, line in places))
     lane = "" if report.lane is None else f", lane {report.lane}"
     lines.append(f"workgroup {report.workgroup}, wave {report.wave}{lane}")
     if nearest:

@@ -123,15 +123,18 @@ class MemoryMap:
 
     def add_tensor(self, name: str, tensor: torch.Tensor, access: str) -> int:
         """Registers a tensor argument; returns its device address."""
-        storage = tensor.untyped_storage()
+        storage, itemsize = tensor.untyped_storage(), tensor.element_size()
+        levels, inner, span = shape_of(tensor.shape, tensor.stride(), itemsize)
+        start = tensor.storage_offset() * itemsize
         key = storage.data_ptr()
-        if storage.nbytes() == 0:
-            return self._place(0)
+        if storage.nbytes() == 0:  # empty, or freed: every access to what the tensor had is a fault
+            va = self._place(start + span) + start
+            if span:
+                self.regions.append(Region(name, va, span, levels, inner, 0, 0))
+            return va
         if key not in self._storages:
             self._storages[key] = self._place(storage.nbytes())
-        itemsize = tensor.element_size()
-        va = self._storages[key] + tensor.storage_offset() * itemsize
-        levels, inner, span = shape_of(tensor.shape, tensor.stride(), itemsize)
+        va = self._storages[key] + start
         if span:
             self.regions.append(
                 Region(
@@ -141,7 +144,7 @@ class MemoryMap:
                     levels,
                     inner,
                     ACCESS[access],
-                    key + tensor.storage_offset() * itemsize,
+                    key + start,
                     access == "w",
                     itemsize,
                 )

@@ -25,7 +25,7 @@ INLINE int aligned_lanes(Wave* w, const Rec* r, const Access* a, u32 size) {
   for (u32 m = a->exec; m; m &= m - 1) {
     int i = __builtin_ctz(m);
     if (a->addr[i] & (size - 1)) {
-      stop_with_fault(w, r, FAULT_MISALIGNED, (u32)i, a->addr[i], size, 1, 0);
+      stop_with_fault(w, r, FAULT_MISALIGNED, (u32)i, a->addr[i], size, 2, 0);
       return 0;
     }
   }

@@ -29,7 +29,7 @@ int find_piece(Thread* t, u64 addr, u32 size, u32 want, Cache* c, u32* kind) {
     u64 lo, hi;
     if (!piece_of(v, addr, size, &lo, &hi)) continue;
     if ((v->access & want) != want) {
-      *kind = FAULT_READ_ONLY;
+      *kind = v->access ? FAULT_READ_ONLY : FAULT_FREED;
       continue;
     }
     c->lo = lo, c->hi = hi, c->view = i, c->access = v->access, c->track = v->track;
@@ -51,7 +51,7 @@ int scatter(Wave* w, const Rec* r, Access* a, u32 size, u32 want) {
     u32 kind;
     if (!(addr >= c.lo && addr + size <= c.hi && addr + size >= addr) &&
         !find_piece(t, addr, size, want, &c, &kind)) {
-      stop_with_fault(w, r, kind, (u32)i, addr, size, want & WRITE, 0);
+      stop_with_fault(w, r, kind, (u32)i, addr, size, access_of(want), 0);
       return 0;
     }
     a->host[i] = c.delta + addr;
@@ -136,7 +136,7 @@ int flat_access(Wave* w, const Rec* r, Access* a, u32 size, u32 want, int high) 
     u32 i = (u32)__builtin_ctz(m);
     a->addr[i] &= 0xffffffffu;
     if (a->addr[i] + size > l->lds_bytes) {
-      stop_with_fault(w, r, FAULT_LDS_BOUNDS, i, a->addr[i], size, want & WRITE, 0);
+      stop_with_fault(w, r, FAULT_LDS_BOUNDS, i, a->addr[i], size, access_of(want), 0);
       return 0;
     }
     a->host[i] = w->t->lds + a->addr[i];
@@ -153,7 +153,7 @@ int flat_access(Wave* w, const Rec* r, Access* a, u32 size, u32 want, int high) 
     u32 i = (u32)__builtin_ctz(m);
     u64 at = a->addr[i] & 0xffffffffu;
     if (at + size > l->scratch_bytes) {
-      stop_with_fault(w, r, FAULT_SCRATCH_BOUNDS, i, at, size, want & WRITE, 0);
+      stop_with_fault(w, r, FAULT_SCRATCH_BOUNDS, i, at, size, access_of(want), 0);
       return 0;
     }
     u64 place = (u64)i * l->scratch_bytes + at;

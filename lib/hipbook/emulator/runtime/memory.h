@@ -8,6 +8,7 @@
 #include "operands.h"
 
 enum { READ = 1, WRITE = 2 };
+INLINE u32 access_of(u32 want) { return want == READ ? 0 : want == WRITE ? 1 : 2; }  // Fault.store
 // How loaded bytes become a register: whole words, zero or sign extended, or into one half of it.
 enum { WORDS, ZERO8, SIGN8, ZERO16, SIGN16, LOW_Z8, LOW_S8, LOW_16, HIGH_Z8, HIGH_S8, HIGH_16 };
 

@@ -124,6 +124,7 @@ enum {
   FAULT_TRAP,
   FAULT_BAD_JUMP,
   FAULT_GLOBAL_RACE,
+  FAULT_FREED,
 };
 // Fault.other of a global race: a workgroup, or several, and what it did if not a plain store
 #define RACE_SEVERAL 0xffffffffull
@@ -133,7 +134,7 @@ enum {
 typedef struct {
   u32 kind, record, wave, lane;
   u64 workgroup, address, size, other;  // other: what the kind needs more (the other wave of a race)
-  u32 store;
+  u32 store;                            // 0 a load, 1 a store, 2 an atomic
 } Fault;
 
 // What Python hands over for one dispatch.
