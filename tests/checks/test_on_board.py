@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from hipbook import boards, checks
-from hipbook.checks.attention import FACTORS, PagedAttentionChecks
+from hipbook.checks.attention import FACTORS, TILED_FAMILIES, PagedAttentionChecks
 from hipbook.checks.case import Status
 from hipbook.ops.attention_arms import ARMS
 from hipbook.ops.attention_ladder import RUNGS
@@ -38,21 +38,28 @@ def test_design_and_families_hold_on_the_default_board(results, capsys):
     assert {1, 16, 17, 544, 1056, 1568} <= set(seen["block_size"])
     assert {(-1, -1), (5, -1), (3, 2)} <= set(seen["window"])
     assert {"decode", "chunked", "prefill", "no keys", "no tokens"} == set(seen["row kind"])
-    assert {1, 2, 3, 4, 5, 6, 7, 8, 16} == set(seen["ratio"])
+    assert set(range(1, 17)) == set(seen["ratio"])
     assert seen["block table"] == ["random"]
     assert len(seen["dtypes q/kv/out"]) >= 24  # of 27; the design covers pairs
-    assert set(summary.refused_launches) == {"alignment", "head_dim"}
+    assert set(summary.refused_launches) == {"alignment", "head_dim", "block_size"}
 
 
 def test_every_arm_compared_values_in_every_family(results):
     compared = {(r.arm, r.case_id.split("/")[2]) for r in results if r.values_compared}
-    assert compared == {(arm, family) for arm in PagedAttentionChecks.arms for family in FAMILIES}
-    assert set(PagedAttentionChecks.arms) == {*FACTORS["arm"], *RUNGS, "auto"}
+    assert compared == {(arm, family) for arm in (*FACTORS["arm"], *RUNGS, "auto") for family in FAMILIES} | {
+        ("tiled_ref", family) for family in TILED_FAMILIES
+    }
+    assert set(PagedAttentionChecks.arms) == {*FACTORS["arm"], *RUNGS, "tiled_ref", "auto"}
 
 
 def test_only_the_refusals_of_the_contract_happen(results):
     refused = [r for r in results if r.refused]
-    assert {r.arm for r in refused} == {name for name, arm in ARMS.items() if arm.vectors or arm.head_dims}
+    picky = {name for name, arm in ARMS.items() if arm.vectors or arm.head_dims}
+    assert {r.arm for r in refused} == picky | {"tiled_ref"}
+    assert [(r.case_id.split("/")[2], r.refused) for r in refused if r.arm == "tiled_ref"] == [
+        ("block_sizes", {"block_size": 1})
+    ]
+    refused = [r for r in refused if r.arm != "tiled_ref"]
     for r in refused:
         assert r.case_id.split("/")[2] in ("misaligned", "head_dims")
     wholly = [r for r in results if r.status is Status.REFUSED]

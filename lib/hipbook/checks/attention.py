@@ -23,11 +23,12 @@ from hipbook.boards.base import Board
 from hipbook.checks.case import CheckResult, Status
 from hipbook.checks.pairwise import Design, Row, allowed_product, pairwise
 from hipbook.errors import BadArgument, HipbookError, Refused
+from hipbook.ops import tiled_ref
 from hipbook.ops.attention_arms import ARMS, DECODE_HEAD_DIMS
 from hipbook.ops.attention_call import DTYPES, AttentionCall
 from hipbook.ops.attention_dispatch import choose_arm
 from hipbook.ops.attention_ladder import ALL_ARMS, RUNGS
-from hipbook.ops.paged_attention import run_call
+from hipbook.ops.paged_attention import refusal_of, run_call
 from hipbook.ops.placement import placed
 from hipbook.oracle.drafts import Shape
 from hipbook.oracle.families import HEAD_DIMS_8, RATIOS_10
@@ -50,6 +51,11 @@ RUNG_FACTORS: dict[str, tuple] = {
     "head_dim": (64, 96, 128, 256, 512),
 }
 ALLOWED_REFUSALS = {"alignment": "misaligned", "head_dim": "head_dims"}  # kind: its family
+# tiled_ref serves requests of one token only, blocks of 16 and more, one dtype of q and K: wherever they come
+TILED_REFUSALS = {"rows", "block_size", "dtype"}
+TILED_FAMILIES = tuple(
+    family for family in FAMILIES if family != "mixed_batch"
+)  # all its batches have longer ones
 ODD_HEAD_DIMS = (1, 37, 500)  # `online` serves any; no list names these
 
 
@@ -120,18 +126,32 @@ def of_the_arm(row: Row) -> bool:
     return row["family"] == "head_dims" or ARMS[row["arm"]].serves_head_dim(row["head_dim"])
 
 
+def tiled_cases() -> list[AttentionCase]:
+    """tiled_ref on every family it serves at bf16, in other dtypes, and at head sizes no power of two."""
+    cases = [AttentionCase(tiled_ref.NAME, family) for family in TILED_FAMILIES]
+    cases += [
+        AttentionCase(tiled_ref.NAME, "few_keys", dtype, dtype, out)
+        for dtype, out in (("f16", "f32"), ("f32", "bf16"))
+    ]
+    cases += [AttentionCase(tiled_ref.NAME, "head_dims", head_dim=d) for d in (32, 96)]
+    return [*cases, AttentionCase(tiled_ref.NAME, "gqa_contexts", ratio=6, head_dim=256)]
+
+
 class PagedAttentionChecks:
     """The operation as the check engine sees it."""
 
     name = "paged_attention"
-    arms = (*ALL_ARMS, "auto")
+    arms = (*ALL_ARMS, tiled_ref.NAME, "auto")
 
     def design(self, seed: int = 0) -> Design:
         return pairwise(FACTORS, (sensible, serves), seed)
 
     def test_cases(self) -> list[AttentionCase]:
         cases = [AttentionCase(**row) for row in self.design().rows]
-        cases += [AttentionCase(arm, family) for family in FAMILIES for arm in self.arms]
+        cases += [
+            AttentionCase(arm, family) for family in FAMILIES for arm in self.arms if arm != tiled_ref.NAME
+        ]
+        cases += tiled_cases()
         for row in pairwise(RUNG_FACTORS).rows:
             cases.append(
                 AttentionCase(family="strides" if row["head_dim"] in DECODE_HEAD_DIMS else "head_dims", **row)
@@ -190,6 +210,8 @@ class PagedAttentionChecks:
 
     def build_jobs(self, case: AttentionCase) -> list[tuple[str, tuple[str, ...]]]:
         shape = self._shape_of(case)
+        if case.arm == tiled_ref.NAME:
+            return []  # triton compiles it for the arguments of a launch
         if case.arm == "auto":
             arms = {choose_arm(shape)[0], "online"}
         else:
@@ -271,6 +293,8 @@ class _Tally:
         values = int(call.query_start_loc[-1]) * call.num_q_heads * call.head_dim
         if not values:
             return None  # nothing but padding: the wrapper has seen that no row was written
+        if self.case.arm == tiled_ref.NAME:
+            expected = expected.for_rounded_weights(call.v_cache.dtype)
         seen = compare(result.out.cpu(), expected, padding_poisoned=call.out is None)
         self.values += seen.values_compared
         self.exact += seen.exact_compared
@@ -284,16 +308,21 @@ class _Tally:
         return None
 
     def _refusal(self, call: AttentionCall, board: Board, refused: Refused) -> None:
-        arm = ALL_ARMS.get(self.case.arm)  # None: auto
-        reason = arm.supports(call, board.wave_size) if arm else None
+        auto = self.case.arm == "auto"
+        reason = None if auto else refusal_of(self.case.arm, call, board.wave_size)
         kind = reason.kind if reason is not None else "unexplained"
         self.refused[kind] = self.refused.get(kind, 0) + 1
         self.first_refusal = self.first_refusal or refused.what
         if call.out is not None and bool(call.out.any()):
             self.fail(Status.FAULT, "a refused call wrote its output")
 
+    def _allowed(self, kind: str) -> bool:
+        if self.case.arm == tiled_ref.NAME and kind in TILED_REFUSALS:
+            return True
+        return ALLOWED_REFUSALS.get(kind) == self.case.family
+
     def result(self, seconds: float) -> CheckResult:
-        not_allowed = [k for k in self.refused if ALLOWED_REFUSALS.get(k) != self.case.family]
+        not_allowed = [k for k in self.refused if not self._allowed(k)]
         status, reason, ok = Status.CORRECT, "", True
         if self.bad:
             status, reason, ok = *self.bad, False

@@ -31,7 +31,7 @@ SLICE_VALUES = 2048
 class Refusal:
     """Why an arm does not serve a call. `kind` is what the checks count and allow or not."""
 
-    kind: Literal["head_dim", "ratio", "alignment"]
+    kind: Literal["head_dim", "ratio", "alignment", "dtype", "block_size", "rows"]
     text: str
 
     def __str__(self) -> str:

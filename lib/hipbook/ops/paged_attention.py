@@ -30,8 +30,8 @@ from hipbook import boards
 from hipbook.boards.base import Arg, Board, Dispatch
 from hipbook.boards.gpu import GpuBoard
 from hipbook.errors import BadArgument, Refused
-from hipbook.ops import split_kv
-from hipbook.ops.attention_arms import ARMS, Arm
+from hipbook.ops import split_kv, tiled_ref
+from hipbook.ops.attention_arms import ARMS, Arm, Refusal
 from hipbook.ops.attention_call import AttentionCall
 from hipbook.ops.attention_dispatch import choose_arm
 from hipbook.ops.attention_ladder import ALL_ARMS
@@ -115,7 +115,7 @@ def run_call(
     check_shapes(call, where.torch_device)
     if checked:
         check_tables(call)
-    chosen, reason = _resolve(call, arm, where)
+    name, reason = _resolve(call, arm, where)
     staged = call.out is None or checked
     result = (
         poison_(empty_aligned_as(call.q.shape, call.result_dtype, _aligned_like(call)))
@@ -123,13 +123,17 @@ def run_call(
         else call.out
     )
     if call.total_q == 0:
-        return AttentionResult(call.out if call.out is not None else result, chosen.name, None, None, reason)
-    dispatch, code = _launch(replace(call, out=result), chosen, where, checked, launch_options)
+        return AttentionResult(call.out if call.out is not None else result, name, None, None, reason)
+    into = replace(call, out=result)
+    if name == tiled_ref.NAME:
+        dispatch, code = tiled_ref.launch(into, where, checked, launch_options)
+    else:
+        dispatch, code = _launch(into, ALL_ARMS[name], where, checked, launch_options)
     if call.out is None or not staged:
-        return AttentionResult(result, chosen.name, code, dispatch, reason)
+        return AttentionResult(result, name, code, dispatch, reason)
     owned = int(call.query_start_loc[-1])
     call.out[:owned].copy_(result[:owned])
-    return AttentionResult(call.out, chosen.name, code, dispatch, reason)
+    return AttentionResult(call.out, name, code, dispatch, reason)
 
 
 def prepare(call: AttentionCall, *, arm: str = "auto", board: GpuBoard) -> Callable[[], None]:
@@ -141,7 +145,7 @@ def prepare(call: AttentionCall, *, arm: str = "auto", board: GpuBoard) -> Calla
     if call.out is None:
         raise BadArgument("out", None, "must be given: the function writes there each time it is called")
     check_shapes(call, board.torch_device)
-    chosen, _ = _resolve(call, arm, board)
+    chosen = ALL_ARMS[_resolve(call, arm, board)[0]]
     geometry = chosen.launch(call, board)
     args = kernel_args(call, None)
     if chosen.scratch is not None:
@@ -154,17 +158,25 @@ def _aligned_like(call: AttentionCall) -> torch.Tensor:
     return call.out if call.out is not None else torch.empty(0, device=call.q.device)
 
 
-def _resolve(call: AttentionCall, arm: str, board: Board) -> tuple[Arm, str]:
+def _resolve(call: AttentionCall, arm: str, board: Board) -> tuple[str, str]:
+    """(name of the arm to run, why it)."""
     wave_size = board.wave_size
     if arm == "auto":
-        name, reason = choose_arm(call, wave_size=wave_size, gpu=board.kind == "gpu")
-        return ARMS[name], reason
-    if arm not in ALL_ARMS:
-        raise BadArgument("arm", repr(arm), f"must be auto or one of: {', '.join(ALL_ARMS)}")
-    refusal = ALL_ARMS[arm].supports(call, wave_size)
+        return choose_arm(call, wave_size=wave_size, gpu=board.kind == "gpu")
+    known = (*ALL_ARMS, tiled_ref.NAME)
+    if arm not in known:
+        raise BadArgument("arm", repr(arm), f"must be auto or one of: {', '.join(known)}")
+    if arm == tiled_ref.NAME:
+        tiled_ref.check_board(board)
+    refusal = refusal_of(arm, call, wave_size)
     if refusal is not None:
         raise Refused(str(refusal), fix='arm="auto" picks an arm that serves the call')
-    return ALL_ARMS[arm], "asked for by name"
+    return arm, "asked for by name"
+
+
+def refusal_of(arm: str, call: AttentionCall, wave_size: int) -> Refusal | None:
+    """None, or why the arm of this name (not auto) does not serve the call."""
+    return tiled_ref.supports(call) if arm == tiled_ref.NAME else ALL_ARMS[arm].supports(call, wave_size)
 
 
 def _launch(

@@ -60,11 +60,29 @@ class Reference:
     before_rounding: torch.Tensor  # the bound without the output's own rounding
     out_dtype: torch.dtype
     keys: torch.Tensor  # int64 [total_q]: length of each row's key range
+    weighed: torch.Tensor  # sum of w |v|: the scale of errors in single weights
+    largest: torch.Tensor  # [total_q, Hq]: largest |v| among the row's keys
 
     def for_dtype(self, out_dtype: torch.dtype) -> "Reference":
         """The same reference for another output dtype."""
         bound = self.before_rounding + half_ulp(self.out.abs() + self.before_rounding, out_dtype)
         return replace(self, bound=bound, out_dtype=out_dtype)
+
+    def for_rounded_weights(self, dtype: torch.dtype) -> "Reference":
+        """The same reference for arithmetic that rounds weights to `dtype` before P.V, but not in their sum.
+
+        A rounding is off by half an ulp, relative to a weight of at most 1, or by half the least subnormal:
+        u sum w |v| more, and n times the latter (weights are at least exp of what float16 holds of them).
+        """
+        if dtype is torch.float32:
+            return self
+        bits, least = _FORMAT[dtype]
+        relative = 2.0**-bits
+        lost = self.keys[:, None, None] * 2.0 ** (least - bits) * self.largest[:, :, None]
+        before = torch.where(
+            self.exact, 0.0, self.before_rounding + relative * (1 + relative) * self.weighed + lost
+        )
+        return replace(self, before_rounding=before).for_dtype(self.out_dtype)
 
 
 def half_ulp(magnitude: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -91,7 +109,7 @@ def reference(call: AttentionCall) -> Reference:
     sparse mapping far larger than memory.
     """
     shape = tuple(call.q.shape)
-    out, error = np.zeros(shape), np.zeros(shape)
+    out, error, weighed, largest = np.zeros(shape), np.zeros(shape), np.zeros(shape), np.zeros(shape[:2])
     exact = np.zeros(shape, dtype=bool)
     keys = np.zeros(shape[0], dtype=np.int64)
     starts, lens = call.query_start_loc.tolist(), call.seq_lens.tolist()
@@ -110,12 +128,13 @@ def reference(call: AttentionCall) -> Reference:
                 continue
             keys[token] = last - first + 1
             rows = slice(first - base, last + 1 - base)
-            out[token], error[token], exact[token] = _row(call, q[token], k[:, rows], v[:, rows])
+            row = _row(call, q[token], k[:, rows], v[:, rows])
+            out[token], error[token], exact[token], weighed[token], largest[token] = row
     written = torch.arange(shape[0]) < starts[-1]
     before = torch.from_numpy(error)
     blank = Reference(
         torch.from_numpy(out), before, written, torch.from_numpy(exact), before, call.result_dtype,
-        torch.from_numpy(keys),
+        torch.from_numpy(keys), torch.from_numpy(weighed), torch.from_numpy(largest),
     )  # fmt: skip
     return blank.for_dtype(call.result_dtype)
 
@@ -134,10 +153,9 @@ def _gather(call: AttentionCall, request: int, base: int, end: int) -> tuple[np.
     return tuple(_f64(cache[index]).transpose(1, 0, 2) for cache in (call.k_cache, call.v_cache))
 
 
-def _row(
-    call: AttentionCall, q: np.ndarray, k: np.ndarray, v: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """One token: q [Hq, D], k and v [Hkv, n, D]. Returns out, error before rounding, exact."""
+def _row(call: AttentionCall, q: np.ndarray, k: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, ...]:
+    """One token: q [Hq, D], k and v [Hkv, n, D]. Returns out, the error before rounding, exact,
+    weighed and largest."""
     heads, head_dim = q.shape
     kv_heads = k.shape[0]
     scale, cap = float(np.float32(call.scale)), float(np.float32(call.soft_cap))
@@ -158,7 +176,9 @@ def _row(
     error = np.stack([_row_error(w[h], a[h], v[h], out[h], rescales[h]) for h in range(kv_heads)])
     exact = np.broadcast_to(_exact_columns(k, v)[:, None, :], out.shape)
     error = np.where(exact, 0.0, error)
-    return tuple(x.reshape(heads, head_dim) for x in (out, error, exact))
+    largest = np.repeat(np.abs(v).max(axis=(1, 2)), heads // kv_heads)
+    weighed = w @ np.abs(v)
+    return *(x.reshape(heads, head_dim) for x in (out, error, exact, weighed)), largest
 
 
 def _rescales(score: np.ndarray, e: np.ndarray) -> np.ndarray:

@@ -1,4 +1,5 @@
-"""Other people's paged attention, measured beside ours: vLLM's two kernels, FlashInfer, torch's SDPA.
+"""Other people's paged attention, measured beside ours: vLLM's two kernels, FlashInfer, torch's SDPA; and
+tiled_ref, our own Triton kernel in vLLM's 2D arithmetic.
 
 A peer is an arm like any other to whoever measures: it says why it cannot run a call, and prepares a
 function that runs it into call.out, to be held to the oracle first. None of their code is in this tree;
@@ -8,6 +9,7 @@ each module finds what is installed or pointed to and says so when nothing is.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from hipbook.ops import tiled_ref
 from hipbook.ops.attention_call import AttentionCall
 from hipbook.ops.peers import flashinfer, sdpa, vllm
 
@@ -41,6 +43,7 @@ PEERS: dict[str, Peer] = {
             flashinfer.why_not,
             lambda call: flashinfer.prepare(call, tensor_cores=True),
         ),
+        Peer("tiled_ref", "our Triton kernel in vLLM's 2D arithmetic", tiled_ref.why_not, tiled_ref.prepare),
         Peer("sdpa", "torch's SDPA on K and V gathered beforehand", sdpa.why_not, sdpa.prepare),
     )
 }
