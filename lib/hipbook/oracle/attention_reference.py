@@ -60,8 +60,9 @@ class Reference:
     before_rounding: torch.Tensor  # the bound without the output's own rounding
     out_dtype: torch.dtype
     keys: torch.Tensor  # int64 [total_q]: length of each row's key range
-    weighed: torch.Tensor  # sum of w |v|: the scale of errors in single weights
-    largest: torch.Tensor  # [total_q, Hq]: largest |v| among the row's keys
+    # what `for_rounded_weights` needs more: sum of w |v|, and [total_q, Hq] the largest |v| of a row's keys
+    weighed: torch.Tensor | None = None
+    largest: torch.Tensor | None = None
 
     def for_dtype(self, out_dtype: torch.dtype) -> "Reference":
         """The same reference for another output dtype."""
