@@ -1,8 +1,12 @@
 """One process of the session, a stand-in for its clock, on the emulated board: checks and what is kept."""
 
+import gc
 import json
+import weakref
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -94,6 +98,59 @@ def test_samples_generate_tokens_around_the_case_s_context():
         assert case.state.positions.tolist() == [last + 1] * 2
         assert case.state.seq_lens.tolist() == [last + 1] * 2
     assert not torch.isnan(case.state.logits).any()
+
+
+@pytest.mark.parametrize(
+    ("us", "planned", "taken"),
+    [
+        (lambda n: 1000.0 + n % 2, 24, 24),
+        (lambda n: 100_000.0 + n % 2, 24, 16),  # slow: fewer
+        (lambda n: 1000.0 * 0.98**n, 24, 48),  # a trend that does not end
+        (lambda n: 1000.0 * (1 + 0.3 * 0.7**n), 24, 30),  # one that is gone after 14
+        (lambda n: 1000.0, 2, 2),
+    ],
+)
+def test_samples_are_taken_until_no_trend_is_left(us, planned, taken):
+    one, samples = cases.Candidate("online", None, None, "k", 1, {}, 0.0, 0.0), []
+    while process._wants_more(one, samples, job(samples=planned)):
+        samples.append((us(len(samples)), 1.0))
+    assert len(samples) == taken
+
+
+def test_a_graph_keeps_what_it_reads(monkeypatch):
+    """Tables that only the step holds would be freed under a captured graph."""
+    calls, times = [], iter([3.0])
+    fakes = {
+        "Stream": lambda device: SimpleNamespace(wait_stream=calls.append, synchronize=lambda: None),
+        "Event": lambda enable_timing: SimpleNamespace(
+            record=lambda: calls.append("event"), synchronize=lambda: None, elapsed_time=lambda _: next(times)
+        ),
+        "CUDAGraph": lambda: SimpleNamespace(replay=lambda: calls.append("replay")),
+        "current_stream": lambda device: SimpleNamespace(wait_stream=calls.append),
+        "stream": lambda stream: nullcontext(),
+        "graph": lambda graph, stream: nullcontext(),
+    }
+    for name, fake in fakes.items():
+        monkeypatch.setattr(torch.cuda, name, fake)
+
+    class Step:
+        made = 0
+
+        def step(self):
+            self.made += 1
+
+    held = Step()
+    clock = on_gpu.GpuClock(SimpleNamespace(torch_device=None))
+    replay, kept = clock.capture(held.step), weakref.ref(held)
+    assert held.made == 3  # twice to load and choose, once to record
+    del held
+    gc.collect()
+    assert kept() is not None
+    calls.clear()
+    device_us, wall_us = clock.time_us(replay, 3)
+    assert calls == ["event", "replay", "replay", "replay", "event"]
+    assert device_us == 1000.0
+    assert wall_us > 0
 
 
 def broken(how):

@@ -26,7 +26,7 @@ from hipbook.qwen3.config import Config
 from hipbook.qwen3.weights import Weights
 
 MIN_SAMPLES = 16  # two windows of the warm-up's test
-SLOW_US = 60_000.0  # a sample this long is taken MIN_SAMPLES times only
+SLOW_US = 60_000.0  # a sample this long is taken MIN_SAMPLES times only, unless a trend lasts
 
 
 @dataclass(frozen=True)
@@ -117,19 +117,29 @@ def _runs(job: Job, case: OpenCase, name: str, first: int, result: Result) -> li
     case.estimate()
     taken: dict[str, list[tuple[float, float]]] = {one.label: [] for one in case.candidates}
     clocks: dict[str, list[float]] = {one.label: [] for one in case.candidates}
-    for turn in range(job.samples):
-        for one in case.candidates if turn % 2 == 0 else reversed(case.candidates):
-            so_far = taken[one.label]
-            if len(so_far) >= MIN_SAMPLES and so_far[0][0] * one.tokens > SLOW_US:
-                continue
-            so_far.append(case.sample_us(one))
-            if turn in (0, job.samples // 2):
+    turns = [one for one in case.candidates if _wants_more(one, taken[one.label], job)]
+    while turns:
+        for one in turns:
+            taken[one.label].append(case.sample_us(one))
+            if len(taken[one.label]) in (1, MIN_SAMPLES // 2, MIN_SAMPLES):
                 _note_state(case.board, clocks[one.label], result)
+        turns = [one for one in reversed(turns) if _wants_more(one, taken[one.label], job)]
     case.check_after()
     return [
         _run(case, one, name, first + place, taken[one.label], clocks[one.label], job)
         for place, one in enumerate(case.candidates)
     ]
+
+
+def _wants_more(one: Candidate, taken: list[tuple[float, float]], job: Job) -> bool:
+    """Until there are enough samples and no trend is left in them, at most twice as many as planned."""
+    if len(taken) < MIN_SAMPLES:
+        return len(taken) < job.samples
+    slow = taken[0][0] * one.tokens > SLOW_US
+    wanted = MIN_SAMPLES if slow else job.samples
+    if len(taken) < wanted:
+        return True
+    return len(taken) < 2 * wanted and not steady_from(np.array([us for us, _ in taken])).settled
 
 
 def _run(
