@@ -30,6 +30,17 @@ def check(
     ] = None,
     workers: Annotated[int | None, typer.Option(min=0, help="Processes; default one a core.")] = None,
     junit: Annotated[Path | None, typer.Option(help="Write the results as JUnit XML.")] = None,
+    mutants: Annotated[
+        bool,
+        typer.Option(
+            "--mutants", help="Broken variants of the kernels instead: which are caught, and by what."
+        ),
+    ] = False,
+    mutant: Annotated[list[str] | None, typer.Option(help="Only this mutant; may be given again.")] = None,
+    generated: Annotated[
+        int, typer.Option(min=0, help="Mutants made by the generator, beside the table's.")
+    ] = 50,
+    mutant_seed: Annotated[int, typer.Option(min=0, help="Of the generator.")] = 0,
 ) -> None:
     """Run arms on adversarial inputs and compare with the float64 oracle; exit code 1 when one is wrong.
 
@@ -40,6 +51,14 @@ def check(
     from hipbook.build import toolchain_identity
 
     filters = (operation, arm, family, case)
+    if mutants or mutant:
+        from hipbook import cli_mutants
+
+        if arm or family or case or full or junit or seeds != 1:
+            raise BadArgument(
+                "--mutants", "", "goes with --operation, --mutant, --generated, --board and --workers"
+            )
+        cli_mutants.run(list(mutant or ()), operation, generated, mutant_seed, board, workers or 2)
     if case and any(filters[:3]):
         raise BadArgument("--case", case[0], "names a case fully; leave the other filters out")
     where = boards.get(board or None)

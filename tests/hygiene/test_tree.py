@@ -47,6 +47,7 @@ LAYERS = (
     (
         "cli",
         "cli_check",
+        "cli_mutants",
         "cli_decode",
         "cli_measure",
         "cli_sweep",
