@@ -3,6 +3,7 @@
 It is here, not in tests/studies, for the stand-in and the run it replays.
 """
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from hipbook import boards, records
 from hipbook.boards.emulated import EmulatedBoard
 from hipbook.errors import BadArgument
+from hipbook.measure.bound import Bandwidth, FasterThanBound
 from hipbook.notebooks.investigation import Investigation
 from hipbook.profile import overhead, rocprofv3
 from hipbook.profile.job import Done, ProfileError, read
@@ -17,6 +19,7 @@ from hipbook.profile.process import Ran
 from hipbook.report import tables
 from hipbook.studies import gpu_profile, profile
 
+RATES = (Bandwidth("memory", 4.0, "wide", 6), Bandwidth("last-level cache", 5.0, "narrow", 6), 20_000)
 ARMS, KEYS, MODEL = ["decode", "decode_gqa"], [5], "Qwen3-0.6B"
 
 
@@ -45,6 +48,7 @@ def seen(first_run, tool, tmp_path_factory):
         for name, value in (variables | {rocprofv3.VARIABLE: tool.path}).items():
             patched.setenv(name, value)
         patched.setattr(overhead, "session", partial(overhead.session, plain=plain))
+        patched.setattr(gpu_profile, "measured_rates", lambda board: RATES)
         folder = tmp_path_factory.mktemp("study") / "files"
         return gpu_profile.profile(GpuLike("amd"), MODEL, ARMS, KEYS, folder=folder, runs=4)
 
@@ -64,9 +68,11 @@ def test_everything_that_was_seen_is_told(seen):
     assert seen.session.job.num_q_heads == 16
     (decode, gqa) = gpu_profile.kernel_rows(seen)
     assert decode["subject"] == "decode, 5 keys"
-    assert decode["kernel us (profiler)"] == seen.session.traced[0].median_us("decode, 5 keys")
+    assert decode["kernel us (profiler, warm)"] == seen.session.traced[0].median_us("decode, 5 keys")
     assert decode["floor bytes"] == gqa["floor bytes"] == 2 * 5 * 8 * 128 * 2
-    assert decode["floor GB/s"] == pytest.approx(20480 / decode["kernel us (profiler)"] / 1e3)
+    assert decode["bound us"] == pytest.approx(20480 / 4.0 / 1e3)  # too much for the cache of 20,000 bytes
+    assert decode["of the bound"] == f"{decode['bound us'] / decode['kernel us (profiler, warm)']:.0%}"
+    assert decode["bound by"] == "memory, 4 GB/s read"
     costs = gpu_profile.cost_rows(seen)
     assert [row["figure"] for row in costs] == ["wall per launch, us (host_wall)"] * 2 + [
         "start to end, s (host_wall)"
@@ -92,7 +98,14 @@ def test_the_record_names_the_profiler_of_every_figure(seen, tmp_path):
     (path,) = records.find(tmp_path)
     record = records.read(path)
     assert {fact.kind for fact in record.facts} == {"measured"}
-    assert all(fact.source.startswith("rocprofv3 1.0.0 (ROCm 7.1.0)") for fact in record.facts)
+    read = [fact for fact in record.facts if fact.quantity == "read bandwidth"]
+    assert [(fact.subject, fact.value, fact.unit) for fact in read] == [
+        ("memory", 4.0, "GB/s"), ("last-level cache", 5.0, "GB/s"),
+    ]  # fmt: skip
+    others = [fact for fact in record.facts if fact not in read]
+    assert all(fact.source.startswith("rocprofv3 1.0.0 (ROCm 7.1.0)") for fact in others)
+    times = [fact for fact in others if fact.quantity == "kernel time by the profiler"]
+    assert all(fact.bound.value == pytest.approx(5.12) for fact in times)
     quantities = {(fact.subject, fact.quantity, fact.unit) for fact in record.facts}
     assert ("decode, 5 keys", "kernel time by the profiler", "us") in quantities
     assert ("decode_gqa, 5 keys", "SQ_WAVES_sum", "waves") in quantities
@@ -103,6 +116,17 @@ def test_the_record_names_the_profiler_of_every_figure(seen, tmp_path):
     assert len(record.code_objects) == 2
     made = seen.session.traced[0].ran.done.subjects
     assert {one.sha256 for one in record.code_objects} == {one.code_object["sha256"] for one in made}
+
+
+def test_what_fits_in_the_cache_is_bounded_by_the_cache_and_the_impossible_is_an_error(seen):
+    memory, cache, size = RATES
+    fits = replace(seen, rates=(memory, cache, size + 1000))
+    assert gpu_profile.kernel_rows(fits)[0]["bound by"] == "last-level cache, 5 GB/s read"
+    with pytest.raises(FasterThanBound, match=r"20,480 bytes over 0.5 GB/s"):
+        gpu_profile.kernel_rows(replace(seen, rates=(replace(memory, gb_s=0.5), cache, size)))
+    unknown = gpu_profile.kernel_rows(replace(seen, rates=None))[0]
+    assert unknown["bound us"] is unknown["of the bound"] is None
+    assert gpu_profile.measured_rates(GpuLike("amd")) is None
 
 
 def test_a_vendor_without_a_profiler_and_a_machine_without_the_tool(monkeypatch, tmp_path):

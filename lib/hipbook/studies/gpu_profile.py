@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from hipbook import paths
 from hipbook.boards.base import Board
 from hipbook.errors import BadArgument
+from hipbook.measure import bandwidth
+from hipbook.measure.bound import Bandwidth, Bounded, bounded
 from hipbook.measure.thresholds import CONFIDENCE
 from hipbook.ops import models
 from hipbook.ops.attention_call import DTYPES
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from hipbook.notebooks.investigation import Investigation
 
 Row = dict[str, object]
+Rates = tuple[Bandwidth, Bandwidth, int]  # of memory, of the last-level cache, and that cache's bytes
 COUNTING = {"warmup": 1, "batches": 1, "launches": 2}  # of a run under counters, which are not timed
 PERCENT = f"{CONFIDENCE:.0%}".replace("%", " %")
 
@@ -40,6 +43,22 @@ class Profiled:
     said: str
     session: overhead.Session | None = None
     counted: Counted | None = None
+    rates: Rates | None = None  # None: the size of the last-level cache is unknown, so no bound is sound
+
+    def bound(self, time: overhead.KernelTime) -> Bounded | None:
+        """The kernel's time with the least time its floor bytes need. FasterThanBound above 1.03 (R11)."""
+        if self.rates is None:
+            return None
+        memory, cache, size = self.rates
+        return bounded(
+            time.us, self.floor_bytes[time.subject], memory, cache=cache, cache_bytes=size, warm=True
+        )
+
+
+def measured_rates(board: Board) -> Rates | None:
+    """Read bandwidths of the board, measured now; None where torch does not know its last-level cache."""
+    size = board.identity().get("last_level_cache_bytes")
+    return (bandwidth.read_memory(board), bandwidth.read_cache(board), size) if size else None
 
 
 def job_of(
@@ -91,7 +110,7 @@ def profile(
         raise BadArgument("board", board.name, f"a board of {vendor}: its profiler is not known here")
     session = overhead.session(job, where / "times", profiler, runs=runs, seed=seed, progress=progress)
     counted = counter(counting, where / "counters")
-    return Profiled(job, floor, _how(session, counted), session, counted)
+    return Profiled(job, floor, _how(session, counted), session, counted, measured_rates(board))
 
 
 def foretold(job: Job, runs: int) -> str:
@@ -115,17 +134,22 @@ def _how(session: overhead.Session, counted: Counted) -> str:
 
 def kernel_rows(seen: Profiled) -> list[Row]:
     """The kernels' times by the profiler's clock, with what they must read at least."""
-    return [
-        {
-            "subject": one.subject,
-            "kernel us (profiler)": one.us,
-            f"{PERCENT} interval": _interval(one.interval),
-            "processes": one.runs,
-            "floor bytes": seen.floor_bytes[one.subject],
-            "floor GB/s": seen.floor_bytes[one.subject] / one.us / 1e3,
-        }
-        for one in seen.session.kernel_times()
-    ]
+    rows = []
+    for one in seen.session.kernel_times():
+        bound = seen.bound(one)
+        rows.append(
+            {
+                "subject": one.subject,
+                "kernel us (profiler, warm)": one.us,
+                f"{PERCENT} interval": _interval(one.interval),
+                "processes": one.runs,
+                "floor bytes": seen.floor_bytes[one.subject],
+                "bound us": bound.floor_us if bound else None,
+                "of the bound": f"{bound.fraction:.0%}" if bound else None,
+                "bound by": f"{bound.of.level}, {bound.of.gb_s:.4g} GB/s read" if bound else None,
+            }
+        )
+    return rows
 
 
 def cost_rows(seen: Profiled) -> list[Row]:
@@ -189,7 +213,12 @@ def keep(run: "Investigation", seen: Profiled) -> None:
         source = (
             f"{tool}; {one.runs} processes of {one.launches} launches, {PERCENT} {_interval(one.interval)} us"
         )
-        run.fact(one.subject, "kernel time by the profiler", one.us, "us", kind="measured", source=source)
+        bound = seen.bound(one)
+        least = bound and (bound.floor_us, f"K and V once, {bound.bytes_moved} B, from {bound.of.level}")
+        run.fact(
+            one.subject, "kernel time by the profiler", one.us, "us", kind="measured", source=source,
+            bound=least,
+        )  # fmt: skip
     for one in seen.session.costs():
         quantity = f"profiled over unprofiled: {one.figure} ({one.clock})"
         source = f"{tool}; {PERCENT} {_interval(one.interval)}, {one.judgement.verdict}"
@@ -198,7 +227,11 @@ def keep(run: "Investigation", seen: Profiled) -> None:
         source = f"{seen.counted.tool}, median of {row['Launches']} launches"
         run.fact(row["Subject"], row["Counter"], row["Median"], row["Unit"], kind="measured", source=source)
     run.not_claimed(*(f"{name}: {why}" for name, why in seen.counted.absent.items()))
-    run.not_claimed("a bound of the kernel times: the memory's bandwidth was not measured in this session")
+    if seen.rates is None:
+        run.not_claimed("a bound of the kernel times: the size of the last-level cache is not known")
+    for rate in seen.rates[:2] if seen.rates else ():
+        source = f"best of {rate.candidates}: {rate.kernel}; device events"
+        run.fact(rate.level, "read bandwidth", rate.gb_s, "GB/s", kind="measured", source=source)
 
 
 def _interval(ends: tuple[float, float]) -> str:
