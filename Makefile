@@ -7,7 +7,7 @@
 export TORCH PYTHON
 PY := .venv/bin/python
 
-.PHONY: help setup run test test-long lab lint bench notebooks clean
+.PHONY: help setup run test test-long lab lint bench bench-sweep notebooks clean
 
 help:
 	@echo "make run        build, check, profile and compare the paged-attention arms; write notebooks, records, HTML"
@@ -16,6 +16,7 @@ help:
 	@echo "make lab        JupyterLab on the notebooks"
 	@echo "make lint       formats and lints: Python, kernels, notebooks"
 	@echo "make bench      the emulated board's speed on this machine"
+	@echo "make bench-sweep  a sweep of 60 jobs against one job after another; 1,000 records collected and reported"
 	@echo "make notebooks  execute the notebooks and write their outputs back"
 	@echo "make clean      remove caches and runs (not .venv)"
 
@@ -42,6 +43,9 @@ lint: setup
 
 bench: setup
 	@$(PY) bench/emulator.py
+
+bench-sweep: setup
+	@$(PY) bench/sweep.py
 
 notebooks: setup
 	@$(PY) -m hipbook notebooks execute

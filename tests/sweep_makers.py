@@ -14,7 +14,7 @@ PARAMETERS = """\
 board: str = "gfx1200-emu"  # any text: a name from `hipbook boards`
 size: int = 8  # keys, 1..100
 arm: str = "online"  # one of online | decode
-fault: str = "none"  # one of none | hang | crash | identity | kill
+fault: str = "none"  # one of none | hang | planted
 seed: int = 0  # 0..2147483647"""
 BEGIN = """\
 from hipbook.notebooks import begin

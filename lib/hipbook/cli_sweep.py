@@ -133,3 +133,28 @@ def collect(file: File, out: Out = None) -> None:
         typer.echo(line)
     for path in made.files:
         typer.echo(path)
+
+
+@app.command()
+def scheduler(
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, help="0: any free one.")] = 8786,
+) -> None:
+    """A scheduler for sweeps over many hosts; anybody who can reach it can run code on its workers."""
+    from hipbook.sweep.worker import serve_scheduler
+
+    serve_scheduler(host, port)
+
+
+@app.command()
+def worker(
+    scheduler: Annotated[str, typer.Argument(help="Address of the scheduler, e.g. tcp://HOST:8786.")],
+    board: Annotated[str, typer.Option(help="The board of this machine to offer.")],
+    stdin: Annotated[
+        bool, typer.Option("--stdin", help="Certificates come on standard input; end when it closes.")
+    ] = False,
+) -> None:
+    """Offer one board of this machine to a scheduler."""
+    from hipbook.sweep.worker import serve_worker
+
+    serve_worker(scheduler, board, from_stdin=stdin)

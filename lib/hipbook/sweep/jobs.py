@@ -97,9 +97,8 @@ def boards_of(sweep: Sweep, offers: Sequence[Offer], *, takes_board: bool) -> li
         raise BadSweep(f"{sweep.name}: boards: none is listed", fix="`hipbook boards` names them")
     chosen: dict[str, Offer] = {}
     for wanted in sweep.boards:
-        found = [one for one in offers if one.board == wanted] or [
-            one for one in offers if one.arch == wanted
-        ]
+        found = [one for one in offers if wanted in (one.board, one.called)]
+        found = found or [one for one in offers if one.arch == wanted]
         if not found:
             there = ", ".join(
                 dict.fromkeys([*(o.board for o in offers), *(o.arch for o in offers if o.arch)])
@@ -143,7 +142,7 @@ class _Maker:
         self.shared = [notebook.stem, digests.notebook(notebook), digests.package(), digests.kernels()]
 
     def job(self, offer: Offer, point: Mapping[str, Any], repeat: int, control: Control = "") -> Job:
-        given = {**self.sweep.fixed, **point} | ({"board": offer.board} if offer.board else {})
+        given = {**self.sweep.fixed, **point} | ({"board": offer.called} if offer.board else {})
         parameters = check(self.declared, given)
         what = [*self.shared, parameters, dict(offer.identity), offer.toolchain, repeat, control]
         key = hashlib.sha256(canonical(what)).hexdigest()[:16]
@@ -154,7 +153,7 @@ def _refuse_bad_values(
     sweep: Sweep, declared: Sequence[Parameter], swept: Sequence[Mapping[str, Any]], boards: Sequence[Offer]
 ) -> None:
     """Check every point on every board, and say all that is wrong in one message."""
-    offered = {offer.board for offer in boards}
+    offered = {offer.called for offer in boards}
 
     def exists(name: str) -> None:
         if name not in offered:
@@ -163,7 +162,7 @@ def _refuse_bad_values(
     faults: dict[str, None] = {}
     for point in [*swept, *([sweep.control] if sweep.control is not None else [])]:
         for offer in boards:
-            given = {**sweep.fixed, **point} | ({"board": offer.board} if offer.board else {})
+            given = {**sweep.fixed, **point} | ({"board": offer.called} if offer.board else {})
             try:
                 check_names(declared, check(declared, given), board_exists=exists)
             except (BadParameters, BoardUnavailable) as error:

@@ -17,12 +17,22 @@ from hipbook.errors import BoardUnavailable, HipbookError
 
 @dataclass(frozen=True)
 class Offer:
-    """A board's name, architecture, identity, and the compiler behind its code (None: there is none)."""
+    """A board's name, architecture, identity, and the compiler behind its code (None: there is none).
+
+    Two machines may each have an `amd-0`: then `board` tells them apart and `local` is what each is called
+    where it is.
+    """
 
     board: str
     arch: str
     identity: Mapping[str, Any]
     toolchain: str | None = None
+    local: str = ""
+
+    @property
+    def called(self) -> str:
+        """What the board is called on its own machine: the value of the parameter `board`."""
+        return self.local or self.board
 
 
 def of_this_machine(wanted: Sequence[str]) -> list[Offer]:
