@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from hipbook import cli, records
-from hipbook.errors import BadArgument, BoardUnavailable
+from hipbook import boards, cli, records
+from hipbook.errors import BadArgument, BoardUnavailable, Refused
 from hipbook.measure.verdict import Word
 from hipbook.notebooks.investigation import Incorrect, Investigation
 from hipbook.ops import models
@@ -206,8 +206,8 @@ def test_plans_are_fixed_by_what_was_asked():
     assert {plan.prediction for plan in plans} == {Word.FASTER}
     assert [plan.plan_id for plan in plans] == [plan.plan_id for plan in decode_step.plans_of(JOB)]
     for change in (
-        {"arms": ["online"]}, {"arms": []}, {"concurrencies": [1, 1]}, {"contexts": [0]}, {"processes": 5},
-        {"samples": 8},
+        {"arms": ["online"]}, {"arms": []}, {"arms": ["no such arm"]}, {"concurrencies": [1, 1]},
+        {"contexts": [0]}, {"processes": 5}, {"samples": 8},
     ):  # fmt: skip
         with pytest.raises(BadArgument):
             decode_step.job_of(CONFIG, "nvidia-0", **change)
@@ -215,6 +215,14 @@ def test_plans_are_fixed_by_what_was_asked():
         decode_step.model_named("Qwen3.6-A3B")
     with pytest.raises(BadArgument, match="must be one of"):
         decode_step.model_named("no such model")
+
+
+def test_an_arm_that_does_not_serve_the_model_is_refused_before_anything_runs(monkeypatch):
+    board = boards.get(boards.DEFAULT)
+    monkeypatch.setattr(type(board), "build", lambda *_: pytest.fail("built"))
+    odd = decode_step.job_of(replace(CONFIG, head_dim=96), board.name)
+    with pytest.raises(Refused, match="decode_gqa serves head_dim"):
+        decode_step_run.build_all(odd, board)
 
 
 def test_a_run_goes_process_by_process_and_keeps_what_each_found(tmp_path, monkeypatch):
@@ -225,6 +233,7 @@ def test_a_run_goes_process_by_process_and_keeps_what_each_found(tmp_path, monke
     decode_step_run.run_session(JOB, Board(), tmp_path, traces=False, say=said.append)
     kept = json.loads((tmp_path / "processes.json").read_text())
     assert len(kept["processes"]) == 6
+    assert kept["environment"]["python"]
     assert [line for line in said if "all correct" in line] == said[1:]
     assert len(list(records.find(tmp_path))) == 1
 

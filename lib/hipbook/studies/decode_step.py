@@ -23,6 +23,7 @@ from hipbook.measure.schedule import with_control
 from hipbook.measure.session import Plan, Session, SessionBound, judge_session
 from hipbook.measure.verdict import Word
 from hipbook.ops import models
+from hipbook.ops.attention_ladder import ALL_ARMS
 from hipbook.ops.models import Model
 from hipbook.qwen3.config import Config, of_folder
 from hipbook.qwen3.process import Job, case_name
@@ -88,6 +89,9 @@ def job_of(
     for name, values in (("concurrencies", concurrencies), ("contexts", contexts), ("arms", arms)):
         if not values or len(set(values)) != len(values):
             raise BadArgument(name, list(values), "at least one, all different")
+    for arm in (base, *arms):
+        if arm != "auto" and arm not in ALL_ARMS:
+            raise BadArgument("arm", repr(arm), f"must be auto or one of: {', '.join(ALL_ARMS)}")
     if base in arms:
         raise BadArgument("arms", list(arms), f"{base} is the base they are compared with")
     if min(*concurrencies, *contexts) < 1:

@@ -22,7 +22,7 @@ from hipbook import boards
 from hipbook.boards.base import Board
 from hipbook.boards.gpu import GpuBoard
 from hipbook.build.code_object import CodeObject
-from hipbook.errors import BoardUnavailable, HipbookError
+from hipbook.errors import BoardUnavailable, HipbookError, Refused
 from hipbook.measure.counts import correctness, reached
 from hipbook.measure.device_times import EVENT_STEP_US
 from hipbook.measure.schedule import implementation
@@ -34,6 +34,7 @@ from hipbook.ops.attention_ladder import ALL_ARMS
 from hipbook.qwen3.case import MOST_TOKENS
 from hipbook.qwen3.process import Job, case_name
 from hipbook.qwen3.state import shapes_only
+from hipbook.records import environment
 from hipbook.records.store import write_atomically
 from hipbook.studies import decode_step
 
@@ -73,28 +74,30 @@ def gpu_board(name: str) -> GpuBoard:
 
 
 def run_session(job: Job, board: GpuBoard, out: Path, *, traces: bool = True, say: Say = print) -> None:
-    """All processes, the traces, the record. HipbookError when a process fails, Incorrect when an arm is."""
+    """All processes, the record, the traces. HipbookError when a process fails, Incorrect when an arm is."""
     out.mkdir(parents=True, exist_ok=True)
     run = Investigation(NAME, decode_step.QUESTION, _parameters(job), board)
     plans, results = decode_step.plans_of(job), []
     began = time.monotonic()
     built = build_all(job, board)
     say(f"{len(built)} kernels built or found built in {time.monotonic() - began:.0f} s")
+    kept = {"job": asdict(job), "environment": environment.capture().model_dump(mode="json")}
     for number in range(job.processes):
         results.append(_process(replace(job, number=number)))
-        write_atomically(
-            out / PROCESSES_FILE, json.dumps({"job": asdict(job), "processes": results}).encode()
-        )
+        write_atomically(out / PROCESSES_FILE, json.dumps(kept | {"processes": results}).encode())
         say(_said(job, results[-1]))
+    keep(run, job, plans, results)
+    run.write(out)
     if traces:
         for path in _traces(job, out):
             say(f"trace {path.name}")
-    keep(run, job, plans, results)
-    run.write(out)
 
 
 def build_all(job: Job, board: Board) -> list[CodeObject]:
-    """Every binary the processes will launch, side by side: none of them then waits for a compiler."""
+    """Every binary the processes will launch, side by side: none of them then waits for a compiler.
+
+    Refused when an arm does not serve a case: before anything runs, and not in the third process.
+    """
     wanted = {("bandwidth/read.hip", ())}
     for concurrency, context in job.cases():
         call = shapes_only(
@@ -103,6 +106,11 @@ def build_all(job: Job, board: Board) -> list[CodeObject]:
         for arm in map(implementation, job.labels):
             if arm == "auto":
                 arm, _ = choose_arm(call, wave_size=board.wave_size, gpu=board.kind == "gpu")
+            refusal = ALL_ARMS[arm].supports(call, board.wave_size)
+            if refusal is not None:
+                raise Refused(
+                    f"{arm} does not serve {job.model.name}: {refusal}", fix="leave it out of --arms"
+                )
             wanted.add((ALL_ARMS[arm].source, ALL_ARMS[arm].flags(call)))
     with ThreadPoolExecutor(len(wanted)) as pool:
         return list(pool.map(lambda one: board.build(*one), sorted(wanted)))
