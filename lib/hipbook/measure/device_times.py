@@ -23,7 +23,7 @@ EVENT_STEP_US = 0.5  # resolution of an event's time stamp, as CUDA's documentat
 # Even a launch of 20 us and more is timed in a graph of many: an event pair around a replay costs several us.
 GRAPH_US = 2 * BATCH_US
 MAX_LAUNCHES = 800
-TRIAL_LAUNCHES = 20  # to learn how long one takes: launched from the host, a short one takes the host's time
+TRIAL_LAUNCHES = 4  # enough to learn about how long one takes; launched one by one, it takes the host's time
 SAMPLES = 3 * WARMUP_WINDOW
 MORE_SAMPLES = 4  # times as many, at most, while a trend lasts
 
@@ -46,7 +46,7 @@ class Batch:
         torch.cuda.synchronize()
         self._capture(runs, TRIAL_LAUNCHES)
         self.replay_us()  # a first replay also uploads the graph
-        once_us = min(self.replay_us() for _ in range(3))
+        once_us = min(self.replay_us() for _ in range(2))
         self._capture(runs, min(MAX_LAUNCHES, ceil(GRAPH_US / once_us)))
         self.replay_us()
 

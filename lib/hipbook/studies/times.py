@@ -61,7 +61,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "predictions": {"block": Word.SLOWER, "serial": Word.SLOWER},
     },
     "gdn_post_conv": {
-        "shapes": ["1", "16", "4096"],
+        "shapes": ["1", "16", "1024"],
         "base": "wave",
         "others": ["chunked", "serial"],
         "predictions": {"chunked": Word.SLOWER, "serial": Word.SLOWER},
