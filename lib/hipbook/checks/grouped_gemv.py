@@ -6,10 +6,12 @@ The factors are arm, weight format, dtype of activations and result, shape (N, K
   full_cases  the whole product, the reported shapes with it
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import product
 from typing import ClassVar
 
+import numpy as np
 import torch
 
 from hipbook.boards.base import Board
@@ -90,11 +92,18 @@ class GemvChecks(ArmChecks):
         ]
 
     def run(self, case: GemvCase, board: Board, **options: object) -> Ran:
-        tensors, dtype = case.tensors(), DTYPES[case.dtype]
+        tensors, blocks, value, bound = _inputs(replace(case, arm=""))
         act, weights, ids = (placed(tensor, board.torch_device) for tensor in tensors)
-        asked = {"weight_format": case.weight_format, "arm": case.arm, "out_dtype": dtype}
+        asked = {"weight_format": case.weight_format, "arm": case.arm, "out_dtype": DTYPES[case.dtype]}
         done = grouped_gemv(act, weights, ids, **asked, board=board, **options)
-        blocks = quantized(tensors[0])
-        value, bound = reference(blocks, *tensors[1:], case.weight_format, dtype)
         parts = [same_bits("act_q8k", done.act_q8k, blocks), within("out", done.out, value, bound)]
         return Ran(done.arm, [done.quantized, done.dispatch], all_of(parts))
+
+
+@lru_cache(maxsize=1)
+def _inputs(case: GemvCase) -> tuple[tuple[torch.Tensor, ...], torch.Tensor, np.ndarray, np.ndarray]:
+    """(act, weights, ids), the oracle's blocks, values and bounds; kept for the next case, which mostly
+    differs in its arm."""
+    tensors = case.tensors()
+    blocks = quantized(tensors[0])
+    return tensors, blocks, *reference(blocks, *tensors[1:], case.weight_format, DTYPES[case.dtype])

@@ -183,7 +183,7 @@ def run_mutant(mutant: Mutant, board: Board | str | None = None, *, cases: int |
         return done(Outcome.MISSED)
 
 
-_KIND = re.compile(r"(?:launch \d+|KernelFault): (" + "|".join(name for name, _ in KINDS[1:]) + r"): ")
+_KIND = re.compile(r"(?:launch \d+|EmulatedFault): (" + "|".join(name for name, _ in KINDS[1:]) + r"): ")
 
 
 def caught_by(result: CheckResult) -> str:
