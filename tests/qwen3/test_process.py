@@ -5,6 +5,7 @@ import json
 import weakref
 from contextlib import nullcontext
 from dataclasses import asdict
+from math import isnan
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -177,6 +178,9 @@ def test_a_wrong_arm_is_incorrect_and_the_others_are_not(how, monkeypatch):
     result = replicate(job(concurrencies=[1]), BOARD, StandIn(), RATE)
     told = {one["arm"]: one["correct_before"] for one in result.runs}
     assert told == {"online": True, "split_kv": False, "online (A/A)": True}
+    worst = {one["arm"]: one["checks"]["attention_nmse"] for one in result.runs}
+    assert isnan(worst.pop("split_kv"))  # attention itself was found out, not only the logits after it
+    assert all(0 < value < 1e-4 for value in worst.values())
     assert NMSE_GATE**0.5 < 1.05**2 - 1
 
 
