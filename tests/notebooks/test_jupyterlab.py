@@ -1,4 +1,4 @@
-"""The notebooks in a real JupyterLab, in the system's Chromium: opened, run, seen; then the report of them."""
+"""The notebooks in a real JupyterLab, in the system's Chromium: opened, run, seen; then their report."""
 
 import json
 import os

@@ -83,6 +83,20 @@ def test_what_is_run_again(here, made, status, resumed, run_again):
     assert (made[0] in due(here, made, failed_again=True)[0]) is run_again
 
 
+def test_a_run_ended_after_it_wrote_its_record_is_no_result(here, made, notebook):
+    record = write_record(task(here, made[0], notebook))
+    write_outcome(Outcome("tiny", {}, Status.WATCHDOG_KILLED, "late", record.parent, record, None, 0.0))
+    outcome = here.finished(made[0])
+    assert (outcome.status, outcome.record) == (Status.WATCHDOG_KILLED, None)
+    assert made[0] in due(here, made, failed_again=True)[0]
+
+
+def test_passed_without_a_valid_record_is_no_end(here, made):
+    folder = here.job_folder(made[0])
+    write_outcome(Outcome("tiny", {}, Status.PASSED, "", folder, None, None, 0.0))
+    assert here.outcome(made[0]) is None
+
+
 def test_a_damaged_outcome_is_none(here, made):
     folder = here.job_folder(made[0])
     folder.mkdir(parents=True)

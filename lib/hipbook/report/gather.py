@@ -91,6 +91,8 @@ def run_in(folder: Path) -> Run:
         return replace(run, status=REFUSED, why=error.what)
     if canonical(record.parameters) != canonical(dict(outcome.parameters)):
         return replace(run, status=REFUSED, why=f"{outcome.record.name}: a record of other parameters")
+    if str(record.status) != run.status:
+        return run  # ended otherwise after it was written: it is no result
     board = str(record.board.get("name", ""))
     return replace(run, record=record, record_file=outcome.record, board=board)
 

@@ -139,16 +139,17 @@ def collect(folder: Path) -> Collected:
     Raises BadState for a folder without a sweep, HipbookError for one that cannot be written.
     """
     here = State(folder)
-    standing = [(job, here.outcome(job)) for job in here.plan()["jobs"]]
-    notes, rows, covered = [], [], []
-    for job, outcome in standing:
+    standing, notes, rows, covered = [], [], [], []
+    for job in here.plan()["jobs"]:
+        outcome, record = here.ending(job)
+        standing.append((job, outcome))
         covered.append(_covered(job, outcome, folder))
         if outcome is None:
             notes += _refused(here.job_folder(job))
-        elif outcome.record is not None:
+        elif record is not None:
             where = outcome.record.relative_to(folder).as_posix()
             named = {"key": job.key, "point": job.point, "repeat": job.repeat, "control": job.control}
-            rows += rows_of(records.read(outcome.record), named, where)
+            rows += rows_of(record, named, where)
     out = folder / "collected"
     made = [("coverage", pl.DataFrame(covered, infer_schema_length=None)), ("records", table(rows))]
     files = []

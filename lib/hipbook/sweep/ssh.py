@@ -11,6 +11,7 @@ import shlex
 import threading
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
+from os.path import expanduser
 from typing import Any
 
 from hipbook.errors import HipbookError
@@ -92,8 +93,8 @@ async def _start(host: Host, port: int, security: Any, connections: list[Any]) -
 
     options: dict[str, Any] = {"port": host.port}
     options |= {"username": host.user} if host.user else {}
-    options |= {"client_keys": [host.key]} if host.key else {}
-    options |= {"known_hosts": host.known_hosts} if host.known_hosts else {}
+    options |= {"client_keys": [expanduser(host.key)]} if host.key else {}
+    options |= {"known_hosts": expanduser(host.known_hosts)} if host.known_hosts else {}
     try:
         connection = await asyncssh.connect(host.address, connect_timeout=CONNECT_TIMEOUT_S, **options)
     except (OSError, ValueError, asyncssh.Error) as error:

@@ -15,14 +15,14 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from hipbook import paths, records
 from hipbook.errors import HipbookError
-from hipbook.records import Status
+from hipbook.records import Record, Status
 from hipbook.records.store import canonical, write_atomically
 from hipbook.sweep.jobs import Job
 from hipbook.sweep.runner import BadOutcome, Outcome, read_outcome, write_outcome
@@ -108,20 +108,26 @@ class State:
                 continue
         return lines
 
-    def outcome(self, job: Job) -> Outcome | None:
-        """How a job ended, as far as its folder can be believed; None when it has not.
+    def ending(self, job: Job) -> tuple[Outcome | None, Record | None]:
+        """How a job ended, as far as its folder can be believed, and its record; None when it has not.
 
-        A record without an outcome is a run whose runner was killed before it could say so: the run ended
-        as the record says.
+        A record without an outcome is a run whose runner was killed before it could say so: the run ended as
+        the record says. PASSED without a valid record is no end. An outcome other than its record's (a run
+        that the watchdog ended while it closed) stands without the record.
         """
         folder = self.job_folder(job)
+        path, record = _valid_record(folder, job)
         try:
             told = read_outcome(folder)
         except BadOutcome:
-            told = None
-        if told is not None and told.status is not Status.PASSED and told.record is None:
-            return told
-        return _of_record(folder, job, told)
+            return (None, None) if record is None else (_of_record(path, record), record)
+        if record is not None and record.status is told.status:
+            return replace(told, record=path), record
+        return (None, None) if told.status is Status.PASSED else (replace(told, record=None), None)
+
+    def outcome(self, job: Job) -> Outcome | None:
+        """How a job ended; None when it has not."""
+        return self.ending(job)[0]
 
     def finished(self, job: Job) -> Outcome | None:
         """The outcome of a job that need not be run to go on; None for one that has to be."""
@@ -134,24 +140,26 @@ class State:
             write_outcome(outcome)
 
 
-def _of_record(folder: Path, job: Job, told: Outcome | None) -> Outcome | None:
-    """The outcome that a valid record of this job stands for; None without one."""
+def _valid_record(folder: Path, job: Job) -> tuple[Path | None, Record | None]:
+    """The record of this job's parameters in its folder; (None, None) without one that can be believed."""
     for path in sorted(folder.glob(f"*{records.store.SUFFIX}")) if folder.is_dir() else ():
         try:
             record = records.read(path)
         except records.BadRecord:
             continue
-        if canonical(record.parameters) != canonical(dict(job.parameters)):
-            continue
-        if told is not None:
-            return told if told.status is record.status else None
-        why = "" if record.status is Status.PASSED else "the record says so"
-        executed = folder / f"{record.made_by}.ipynb"
-        return Outcome(
-            record.made_by, dict(job.parameters), record.status, why, folder, path,
-            executed if executed.is_file() else None, record.times.wall_s,
-        )  # fmt: skip
-    return None
+        if canonical(record.parameters) == canonical(dict(job.parameters)):
+            return path, record
+    return None, None
+
+
+def _of_record(path: Path, record: Record) -> Outcome:
+    """The outcome that a record alone stands for."""
+    why = "" if record.status is Status.PASSED else "the record says so"
+    executed = path.parent / f"{record.made_by}.ipynb"
+    return Outcome(
+        record.made_by, record.parameters, record.status, why, path.parent, path,
+        executed if executed.is_file() else None, record.times.wall_s,
+    )  # fmt: skip
 
 
 @contextmanager
