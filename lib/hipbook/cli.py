@@ -96,9 +96,10 @@ def run(
     from hipbook.sweep.runner import read_parameters
     from hipbook.sweep.telling import begun, ended, exit_code
 
+    values = read_parameters(file) if file else {}
     outcomes = run_all(
         notebooks,
-        read_parameters(file) if file else {},
+        lambda notebook: values,
         folder_of=lambda notebook: out / notebook.stem if out and len(notebooks) > 1 else out,
         at_once=jobs,
         begun=begun,

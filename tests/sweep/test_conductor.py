@@ -46,6 +46,13 @@ def test_every_job_runs_once_in_its_boards_order_and_boards_take_turns(planned):
     assert set(Counter(task.job.board for task in half).values()) <= {3, 4}  # none is left for the end
 
 
+def test_no_board_runs_two_jobs_at_once_however_many_may_run(planned):
+    engine = FakeEngine(at_once=8, takes=3)  # asserts it at every beginning
+    done = go(planned, engine)
+    assert done.counted.total() == len(planned.jobs)
+    assert max(len(boards) for boards in engine.together) == len(BOARDS)
+
+
 def test_nothing_is_run_twice_and_nothing_written_again(planned):
     go(planned, FakeEngine())
     before = files(planned.folder)

@@ -160,6 +160,20 @@ def test_cancel_ends_what_runs_on_the_workers(cluster, sweep, tmp_path):
     assert [line["status"] for line in ends] == ["CANCELLED", "CANCELLED"]
 
 
+def test_a_scheduler_that_dies_ends_the_sweep_with_an_error(cluster, sweep, tmp_path):
+    address = cluster(BOARDS[:1])
+    out = tmp_path / "out"
+    file = sweep(boards=list(BOARDS[:1]), fixed={"fault": "hang"})
+    runner = hipbook("run", str(file), "--out", str(out), "--scheduler", address)
+    wait_for(lambda: len(job_processes()) >= 2)
+    [scheduler] = [p for p in psutil.process_iter(["cmdline"]) if "scheduler" in (p.info["cmdline"] or [])
+                   and p.ppid() == os.getpid()]  # fmt: skip
+    scheduler.kill()
+    assert runner.wait(120) == 2
+    assert not out.joinpath("cancel").exists()
+    assert [outcome for _, outcome in sweeping.standing(out) if outcome] == []  # all of it is left to resume
+
+
 def test_a_board_that_nobody_offers_is_refused_before_anything_runs(cluster, sweep, tmp_path):
     address = cluster(BOARDS[:1])
     file = sweep(boards=[BOARDS[1]], engine={"scheduler": address, "workers_wait_s": 15.0})

@@ -11,7 +11,7 @@ from hipbook.sweep.runner import Outcome
 
 def run_all(
     notebooks: Sequence[Path],
-    values: Mapping[str, Any] | None = None,
+    values_of: Callable[[Path], Mapping[str, Any]] = lambda notebook: {},
     *,
     folder_of: Callable[[Path], Path | None] = lambda notebook: None,
     at_once: int = 1,
@@ -26,7 +26,7 @@ def run_all(
 
     def one(notebook: Path) -> Outcome:
         begun(notebook)
-        return runner.run_notebook(notebook, values, out=folder_of(notebook), **limits)
+        return runner.run_notebook(notebook, values_of(notebook), out=folder_of(notebook), **limits)
 
     pool = ThreadPoolExecutor(max_workers=at_once)
     futures = [pool.submit(one, notebook) for notebook in notebooks]

@@ -135,9 +135,15 @@ class DaskEngine:
                 futures.append(self._done.get_nowait())
         except queue.Empty:
             pass
-        if self._client.status not in ("running", "connecting"):
-            raise HipbookError("the connection to the scheduler is lost", fix="`hipbook sweep resume FILE`")
+        if self._client.status != "running":
+            raise self._lost()
         return [self._end(future, self._running.pop(future)) for future in futures]
+
+    def _lost(self) -> HipbookError:
+        return HipbookError(
+            f"the connection to the scheduler is lost, with {len(self._running)} jobs under way",
+            fix="start it and the workers again, then `hipbook sweep resume FILE`",
+        )
 
     def _end(self, future: Any, task: Task) -> Ended:
         from distributed import KilledWorker
@@ -150,14 +156,18 @@ class DaskEngine:
             return Ended(task, unavailable(task, f"its worker {where} died while it ran"), where)
         except (NoValidWorkerError, NoWorkerError):
             return Ended(task, unavailable(task, f"no worker offers {task.job.board} any more"))
-        except Exception as error:
-            if self._cancelling or future.cancelled():
+        except Exception as error:  # what a worker raised: a full disk there, a broken environment
+            if self._cancelling:
                 return Ended(task, replace(unavailable(task, "cancelled"), status=Status.CANCELLED))
-            raise HipbookError(f"{task.job.board}: the worker could not run the job: {error!r}") from error
+            if future.cancelled():
+                raise self._lost() from None
+            return Ended(task, unavailable(task, f"its worker could not run it: {error!r}"))
         return Ended(task, _unpacked(task, told), told["worker"])
 
     def cancel(self) -> None:
         self._cancelling = True
+        if self._client.status != "running":
+            return
         self._client.run(worker.end_runs, self._id, on_error="ignore")
         # a task that no worker has taken up stays in the scheduler: its future is dropped
         taken = {key for keys in self._client.processing().values() for key in keys}

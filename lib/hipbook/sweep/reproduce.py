@@ -12,7 +12,7 @@ import typer
 from hipbook import paths, records
 from hipbook.records import Record, Status
 from hipbook.sweep.batch import run_all
-from hipbook.sweep.runner import Outcome, write_outcome
+from hipbook.sweep.runner import Outcome, declared_in, write_outcome
 from hipbook.sweep.telling import begun, ended, exit_code
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def main_job(board: str = "", at_once: int = 2) -> int:
     typer.echo(f"running {len(notebooks)} notebooks, {at_once} at once")
     outcomes = run_all(
         notebooks,
-        {"board": board} if board else {},
+        lambda notebook: {"board": board} if board and takes_board(notebook) else {},
         folder_of=lambda notebook: out / notebook.stem,
         at_once=at_once,
         begun=begun,
@@ -63,6 +63,11 @@ def main_job(board: str = "", at_once: int = 2) -> int:
         f"t={time.monotonic() - began:.0f} s"
     )
     return exit_code(outcomes) or int(checked is not Status.PASSED)
+
+
+def takes_board(notebook: Path) -> bool:
+    """Whether a notebook runs on a board of the caller's choice."""
+    return "board" in {parameter.name for parameter in declared_in(notebook)}
 
 
 def _shown(path: Path) -> str:
