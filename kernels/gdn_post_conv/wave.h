@@ -58,18 +58,9 @@ __device__ __forceinline__ void scale_element(Elements<T, N>& vector, int i, flo
   set_element(vector.word, i, from_f32<T>(vector.at(i) * factor));
 }
 
-template <int BIT = 1>
-__device__ __forceinline__ float sum_of_lanes(float value) {
-  if constexpr (BIT < WAVE) {
-    return sum_of_lanes<BIT * 2>(value + lane_xor<BIT>(value));
-  } else {
-    return value;
-  }
-}
-
 __device__ __forceinline__ void normalise_by_wave(const T* __restrict__ from, T* __restrict__ to) {
   Elements<T, HEAD_VECTOR> part[PARTS] = {};
-  float squares = 0.0f;
+  float squares[1] = {};
 #pragma unroll
   for (int p = 0; p < PARTS; ++p) {
     const int at = p * HEAD_STRETCH + lane_id() * HEAD_VECTOR;
@@ -78,10 +69,10 @@ __device__ __forceinline__ void normalise_by_wave(const T* __restrict__ from, T*
     }
 #pragma unroll
     for (int i = 0; i < HEAD_VECTOR; ++i) {
-      squares += part[p].at(i) * part[p].at(i);
+      squares[0] += part[p].at(i) * part[p].at(i);
     }
   }
-  const float factor = norm_factor(sum_of_lanes(squares));
+  const float factor = norm_factor(wave_sums(squares));
 #pragma unroll
   for (int p = 0; p < PARTS; ++p) {
 #pragma unroll

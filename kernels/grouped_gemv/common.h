@@ -74,15 +74,6 @@ __device__ __forceinline__ int scale_at(const uint8_t* w, int s) {
 #error "no format: define HIPBOOK_FORMAT_Q4_K or HIPBOOK_FORMAT_Q6_K"
 #endif
 
-template <int BIT = 1>
-__device__ __forceinline__ float sum_of_lanes(float value) {
-  if constexpr (BIT < WAVE) {
-    return sum_of_lanes<BIT * 2>(value + lane_xor<BIT>(value));
-  } else {
-    return value;
-  }
-}
-
 // A wave a result: part(w row, act row) is a lane's share of its sum.
 template <class Part>
 __device__ __forceinline__ void for_results(GROUPED_GEMV_PARAMETERS, int code, Part part) {
@@ -93,7 +84,8 @@ __device__ __forceinline__ void for_results(GROUPED_GEMV_PARAMETERS, int code, P
        at += step) {
     const int64_t row = at / n, column = at - row * n;
     const uint8_t* w = weights + (int64_t{expert_ids[row]} * n + column) * blocks * WEIGHT_BYTES;
-    const float sum = sum_of_lanes(part(w, act + row * act_step * ACT_BYTES));
+    const float share[1] = {part(w, act + row * act_step * ACT_BYTES)};
+    const float sum = wave_sums(share);
     if (lane_id() == 0) {
       out[at] = from_f32<Out>(sum);
     }

@@ -17,7 +17,7 @@ SAMPLE = {
     "gemv-spread-mins-of-the-pair": "oracle",
     "gdn-rows-of-b-as-a": "sanitizer: out-of-bounds",
     "gdn-threshold-of-10": "oracle",
-    "gdn-wave-half-a-sum": "oracle",
+    "gdn-wave-sum-of-two-lanes": "oracle",
 }
 
 

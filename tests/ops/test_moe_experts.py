@@ -8,7 +8,9 @@ import torch
 from hipbook import boards
 from hipbook.boards.recording import Recording
 from hipbook.errors import BadArgument, KernelFault
+from hipbook.notebooks.investigation import Investigation
 from hipbook.ops.moe_experts import run_experts
+from hipbook.records.schema import Status
 from hipbook.studies import expert_path
 from hipbook.studies.expert_path import PathRun, against_oracle, both, count_token, make_layer, same_bytes
 
@@ -43,6 +45,20 @@ def test_the_paths_agree_to_the_byte_and_with_the_oracle(paths):
         compared, worst, why = against_oracle(path, LAYER)
         assert (compared, why) == (3 * (256 + 256 + 512), "")
         assert 0 < worst <= 1
+
+
+def test_a_record_holds_every_launch_and_what_became_of_it(paths):
+    run = Investigation("test", "?", {}, BOARD)
+    told = expert_path.keep(run, paths, LAYER)
+    assert told[0] == "reported: 3,072 values compared, all within their bounds"
+    assert run.status is Status.PASSED
+    record = run.record()
+    assert len(record.witnesses) == 6 + 5
+    assert {witness.arm for witness in record.witnesses} == {"wave", "spread"}
+    assert len(record.code_objects) == 4  # the quantizer of bf16 and of f32, the GEMV of Q4_K and of Q6_K
+    other = replace(LAYER, expert_ids=LAYER.expert_ids.flip(0))
+    expert_path.keep(run, paths, other)
+    assert run.status is Status.INCORRECT
 
 
 def test_a_wrong_result_is_seen(paths):

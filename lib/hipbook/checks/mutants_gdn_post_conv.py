@@ -203,12 +203,12 @@ MUTANTS = (
     ),
     # --- wave ---
     _mutant(
-        "wave-half-a-sum",
+        "wave-sum-of-two-lanes",
         "wave",
         "wave.h",
-        "if constexpr (BIT < WAVE)",
-        "if constexpr (BIT < WAVE / 2)",
-        "the two halves of a wave have a norm each",
+        "norm_factor(wave_sums(squares))",
+        "norm_factor(squares[0] + lane_xor<1>(squares[0]))",
+        "a pair of lanes has a norm of its own",
     ),
     _mutant(
         "wave-loads-past-the-head",

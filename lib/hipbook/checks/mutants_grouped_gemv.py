@@ -112,12 +112,12 @@ MUTANTS = (
         "rows of activations are taken to be one block long",
     ),
     _mutant(
-        "half-a-sum",
+        "sum-of-two-lanes",
         ALL,
         "common.h",
-        "if constexpr (BIT < WAVE)",
-        "if constexpr (BIT < WAVE / 2)",
-        "the upper half of the wave is not added",
+        "wave_sums(share)",
+        "(share[0] + lane_xor<1>(share[0]))",
+        "only two lanes' shares are added",
     ),
     _mutant(
         "results-past-the-end",

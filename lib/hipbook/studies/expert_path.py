@@ -13,8 +13,10 @@ from hipbook.boards.base import Board, Dispatch
 from hipbook.boards.recording import Recording
 from hipbook.checks.built_once import BuiltOnce
 from hipbook.errors import BadArgument
+from hipbook.notebooks.investigation import Investigation
 from hipbook.ops.grouped_gemv import GemvResult
 from hipbook.ops.moe_experts import PATHS, Experts, ExpertsResult, run_experts
+from hipbook.ops.quantize_q8k import ARMS as QUANTIZER_ARMS
 from hipbook.ops.quantize_q8k import BLOCK, quantize_q8k
 from hipbook.oracle import grouped_gemv as gemv_oracle
 from hipbook.oracle import quantize_q8k as oracle
@@ -102,6 +104,26 @@ def against_oracle(run: PathRun, layer: Layer) -> tuple[int, float, str]:
         if worst > 1:
             return compared, worst, f"{name}: {worst:.3g} times the bound"
     return compared, worst, ""
+
+
+def keep(run: Investigation, paths: Sequence[PathRun], layer: Layer) -> list[str]:
+    """Launches and verdicts of each path into the record; a line on each for the reader."""
+    told = []
+    for path in paths:
+        result = path.result
+        products = (("gate", result.gate), ("up", result.up), ("down", result.down))
+        codes = {done.dispatch.kernel: (done.arm, done.witness) for _, done in products}
+        codes |= {arm.kernel: (arm.name, arm.witness) for arm in QUANTIZER_ARMS.values()}
+        for number, done in enumerate(path.dispatches):
+            arm, witness = codes[done.kernel]
+            subject = f"experts as {path.path}, dispatch {number}: {done.kernel}"
+            workgroups = done.grid[0] * done.grid[1] * done.grid[2]  # the wrapper saw that all wrote it
+            run.ran(done, subject=subject, arm=arm, expected=witness, witness=[witness] * workgroups)
+        compared, _, why = against_oracle(path, layer)
+        word, reason = ("INCORRECT", why) if why else ("CORRECT", f"{compared:,} values within their bounds")
+        run.verdict(f"experts as {path.path}", word, reason, expected="CORRECT")
+        told.append(f"{path.path}: {compared:,} values compared, {why or 'all within their bounds'}")
+    return told
 
 
 def layer_rows(runs: Sequence[PathRun]) -> list[Row]:
