@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from hipbook import cli_check, cli_decode, cli_measure, cli_sweep, cli_trace_pairs
+from hipbook import cli_annotate, cli_check, cli_decode, cli_measure, cli_sweep, cli_trace_pairs
 from hipbook.errors import HipbookError
 
 app = typer.Typer(
@@ -26,6 +26,7 @@ app.add_typer(cli_trace_pairs.app, name="trace")
 app.add_typer(cli_sweep.app, name="sweep")
 app.add_typer(cli_decode.app, name="decode-step")
 cli_check.mount(app)
+cli_annotate.mount(app)
 cli_measure.mount(app)
 
 Files = Annotated[list[Path] | None, typer.Argument(help="Files or folders; default: all there are.")]

@@ -46,6 +46,7 @@ LAYERS = (
     ("notebooks", "studies", "report", "sweep", "doctor"),
     (
         "cli",
+        "cli_annotate",
         "cli_check",
         "cli_mutants",
         "cli_decode",

@@ -72,6 +72,9 @@ class EmulatedBoard:
         given = "".join(f", {name} {value}" for name, value in options.items() if value)
         return arms[0] if arms else None, f"{built} on {self.name}, grid {grid}, block {block}{given}"
 
+    def _run(self, code_object: CodeObject, *launch: Any, **options: Any) -> emulator.Counted:
+        return emulator.load(code_object).run(*launch, **options)
+
     def launch(
         self,
         code_object: CodeObject,
@@ -111,8 +114,8 @@ class EmulatedBoard:
             )
         values = [Pointer(a.name, a.tensor, a.access) if isinstance(a, Buffer) else a for a in args]
         try:
-            counted = emulator.load(code_object).run(
-                kernel, grid, block, values,
+            counted = self._run(
+                code_object, kernel, grid, block, values,
                 lds_bytes=lds_bytes, checks=checks, wave_order_seed=wave_order_seed,
                 threads=threads or _threads(), max_wave_instructions=max_wave_instructions,
             )  # fmt: skip

@@ -83,7 +83,7 @@ def record(
 
 
 def failures(made: Sequence[MutantResult], generated: Sequence[MutantResult]) -> list[str]:
-    """What a run must not end with: a hand-made mutant missed, a generated one not caught and not explained."""
+    """What a run must not end with: a hand-made mutant missed, a generated one missed and not explained."""
     known = survivors()
     bad = [f"{r.mutant.name}: {r.outcome} ({r.mutant.why})" for r in made if not r.good]
     for result in generated:

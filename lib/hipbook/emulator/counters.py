@@ -49,7 +49,9 @@ def classes(inst: Inst) -> tuple[str, ...]:
 class Counted:
     """Exact counts of one dispatch. `buffers`: by argument name, fields VIEW_FIELDS.
 
-    `executions` and `lanes` are per static instruction of `kernel.instructions` (active lanes summed)."""
+    `executions` and `lanes` are per static instruction of `kernel.instructions` (active lanes summed). Of a
+    profiled run also `moved` [instructions, MOVED] and `events`, whose `record` is an instruction's number.
+    """
 
     kernel: Kernel = field(repr=False)
     totals: dict[str, int]
@@ -58,6 +60,8 @@ class Counted:
     unwritten: dict[str, int]
     executions: np.ndarray = field(repr=False)
     lanes: np.ndarray = field(repr=False)
+    moved: np.ndarray | None = field(repr=False, default=None)
+    events: np.ndarray | None = field(repr=False, default=None)
 
 
 def collect(kernel: Kernel, outcome: Outcome) -> Counted:
@@ -96,5 +100,18 @@ def collect(kernel: Kernel, outcome: Outcome) -> Counted:
         "LDS_BANK_CONFLICTS": raw["lds_conflicts"],
     }
     return Counted(
-        kernel, totals, dict(sorted(opcodes.items())), buffers, outcome.unwritten, executions, lanes
-    )
+        kernel, totals, dict(sorted(opcodes.items())), buffers, outcome.unwritten, executions, lanes,
+        *_profile(kernel, outcome),
+    )  # fmt: skip
+
+
+def _profile(kernel: Kernel, outcome: Outcome) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """A profiled run's figures by instruction: an instruction may be several records."""
+    if outcome.moved is None:
+        return None, None
+    number = np.array(kernel.instruction_of)
+    moved = np.zeros((len(kernel.instructions), outcome.moved.shape[1]), np.int64)
+    np.add.at(moved, number, outcome.moved.astype(np.int64))
+    events = outcome.events.copy()
+    events["record"] = number[events["record"]]
+    return moved, events

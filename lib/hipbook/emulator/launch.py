@@ -4,7 +4,7 @@ import ctypes
 import os
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from hipbook.emulator.image import Image
 from hipbook.emulator.kernel import Kernel
 from hipbook.emulator.memory_map import READ, WRITE, CTrack, CView, MemoryMap
 from hipbook.emulator.operands import PRIVATE_BASE, SHARED_BASE
-from hipbook.emulator.structures import TOTALS, CFault, CLaunch
+from hipbook.emulator.structures import EVENT, MOVED, TOTALS, CFault, CLaunch, CProfile
 from hipbook.errors import BadArgument, EmulatorError
 
 MAX_VIEWS = 64
@@ -25,6 +25,7 @@ POLL_MS = 100
 GFX = {"rdna3": 11, "rdna4": 12}  # how a wave learns its place in the grid
 MAX_TRACKED_GROUPS = 1 << 30  # races are looked for among so many workgroups
 MAX_SAVED = 1 << 30  # bytes of buffers kept to run again in order when workgroups race
+MAX_EVENTS = 1 << 20  # of the workgroup that a profile follows
 GLOBAL_RACE = 16  # CFault.kind
 
 
@@ -40,6 +41,8 @@ class Outcome:
     unwritten: dict[str, int]
     arguments: int  # the first so many regions are arguments
     raced: bool  # workgroups touched the same bytes with nothing to order them
+    moved: np.ndarray | None = None  # [records, MOVED] of a profiled run
+    events: np.ndarray | None = None  # EVENT: what the waves of one workgroup executed, in order
 
 
 def _check_geometry(
@@ -126,11 +129,14 @@ def run(
     wave_order_seed: int = 0,
     threads: int | None = None,
     max_wave_instructions: int = 1 << 40,
+    profile: bool = False,
+    followed: int = 0,
 ) -> Outcome:
     """Runs one dispatch to its end. Raises BadArgument before anything runs; faults are in the outcome.
 
     When workgroups of different threads raced, which is seen first is chance: buffers are put back and the
-    dispatch runs once more in order, so that its report is always the same.
+    dispatch runs once more in order, so that its report is always the same. `profile` also keeps what each
+    record moved and what the waves of workgroup `followed` executed; it runs on one thread.
     """
     check_arguments(facts, args)
     _check_geometry(facts, kernel, grid, block, lds_bytes)
@@ -146,7 +152,7 @@ def run(
     sgprs, _keep = _place_all(memory, kernel, loaded, segment, (grid, block, lds, scratch))
     groups = grid[0] * grid[1] * grid[2]
     tracks, track_of = memory.tracks() if checks and 1 < groups < MAX_TRACKED_GROUPS else ([], [])
-    workers = 1 if kernel.ordered else min(threads or os.cpu_count() or 1, max(1, groups))
+    workers = 1 if kernel.ordered or profile else min(threads or os.cpu_count() or 1, max(1, groups))
     saved = memory.save(MAX_SAVED) if tracks and workers > 1 else None
     if tracks and saved is None:
         workers = 1
@@ -162,7 +168,16 @@ def run(
     )  # fmt: skip
     launch.grid[:], launch.block[:] = [int(n) for n in grid], [int(n) for n in block]
     launch.sgprs[: len(sgprs)] = sgprs
+    moved = np.zeros((len(kernel.records), len(MOVED)), np.uint64)
+    events = np.zeros(MAX_EVENTS if profile else 0, EVENT)
+    wanted = CProfile(
+        moved=moved.ctypes.data, group=followed, views=arguments, events=events.ctypes.data, room=len(events)
+    )
+    if profile:
+        launch.profile = ctypes.addressof(wanted)
     outcome = _execute(launch, kernel, memory, track_of, arguments, workers)
+    if profile:
+        return replace(outcome, moved=moved, events=events[: wanted.n_events])
     if outcome.raced and workers > 1:
         memory.restore(saved)
         outcome = _execute(launch, kernel, memory, track_of, arguments, 1)

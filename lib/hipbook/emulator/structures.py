@@ -2,6 +2,8 @@
 
 import ctypes
 
+import numpy as np
+
 from hipbook.emulator import native
 from hipbook.emulator.memory_map import CTrack, CView
 from hipbook.errors import EmulatorError
@@ -25,6 +27,20 @@ class CTotals(ctypes.Structure):
     _fields_ = tuple((name, ctypes.c_uint64) for name in TOTALS)
 
 
+MOVED = ("bytes", "segments32", "segments128", "lds_bytes", "lds_conflicts")  # of a record, in a profile
+EVENT = np.dtype([("record", "<u4"), ("wave", "u1"), ("lanes", "u1"), ("segments", "<u2")])
+
+
+class CProfile(ctypes.Structure):
+    """runtime/wave.h: Profile"""
+
+    _fields_ = (
+        ("moved", ctypes.c_void_p), ("group", ctypes.c_uint64), ("views", ctypes.c_uint32),
+        ("pad", ctypes.c_uint32), ("events", ctypes.c_void_p), ("room", ctypes.c_uint64),
+        ("n_events", ctypes.c_uint64),
+    )  # fmt: skip
+
+
 class CLaunch(ctypes.Structure):
     """runtime/wave.h: Launch"""
 
@@ -40,6 +56,7 @@ class CLaunch(ctypes.Structure):
         ("ordered", ctypes.c_uint32), ("n_tracks", ctypes.c_uint32), ("raced", ctypes.c_uint32),
         ("tracks", ctypes.c_void_p), ("shared_base", ctypes.c_uint64), ("private_base", ctypes.c_uint64),
         ("counts", ctypes.c_void_p), ("view_counts", ctypes.c_void_p), ("totals", CTotals), ("fault", CFault),
+        ("profile", ctypes.c_void_p),
     )  # fmt: skip
 
 

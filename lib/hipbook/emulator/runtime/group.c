@@ -118,7 +118,7 @@ int run_group(Thread* t, u64 id, const int* stop) {
       }
       if (__atomic_load_n(stop, __ATOMIC_RELAXED)) return 0;
       progressed = 1;
-      run_wave(w, l->max_wave_instructions, stop);
+      (l->profile ? run_wave_profiled : run_wave)(w, l->max_wave_instructions, stop);
       if (!w->stop) return 0;  // asked to stop
       if (w->stop == STOP_FAULT) return 0;
       if (w->stop == STOP_END) {

@@ -137,6 +137,26 @@ typedef struct {
   u32 store;                            // 0 a load, 1 a store, 2 an atomic
 } Fault;
 
+// What a profiled run keeps of each record: bytes of the arguments asked for, segments touched, and LDS.
+typedef struct {
+  u64 bytes, segments32, segments128, lds_bytes, lds_conflicts;
+} Moved;
+
+// One executed record of the workgroup that is followed, in the order of execution.
+typedef struct {
+  u32 record;
+  u8 wave, lanes;
+  u16 segments;  // of 32 bytes
+} Event;
+
+typedef struct {
+  Moved* moved;    // one a record
+  u64 group;       // workgroup that is followed
+  u32 views, pad;  // the first so many are arguments
+  Event* events;
+  u64 room, n_events;
+} Profile;
+
 // What Python hands over for one dispatch.
 typedef struct {
   const Rec* records;
@@ -161,6 +181,7 @@ typedef struct {
   ViewCount* view_counts;
   Totals totals;
   Fault fault;
+  Profile* profile;  // NULL: not asked for
 } Launch;
 
 typedef struct Thread Thread;
