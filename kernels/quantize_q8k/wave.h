@@ -27,14 +27,58 @@ __device__ __forceinline__ int first_lane(bool said) {
 #endif
 }
 
-// Sums over neighbouring LANES lanes, in each of them.
-template <int LANES, int BIT = 1>
-__device__ __forceinline__ float group_sum(float value) {
-  if constexpr (BIT < LANES) {
-    return group_sum<LANES, BIT * 2>(value + lane_xor<BIT>(value));
+// The largest of the wave, in every lane.
+template <int BIT = 1>
+__device__ __forceinline__ uint32_t largest_of_wave(uint32_t value) {
+#if HIPBOOK_NVIDIA
+  return __reduce_max_sync(0xffffffffu, value);
+#else
+  if constexpr (BIT < WAVE) {
+    const uint32_t other = __float_as_uint(lane_xor<BIT>(__uint_as_float(value)));
+    return largest_of_wave<BIT * 2>(value > other ? value : other);
   } else {
     return value;
   }
+#endif
+}
+
+// Sums over neighbouring LANES lanes, in each of them.
+template <int LANES, int BIT = 1>
+__device__ __forceinline__ int group_sum(int value) {
+  if constexpr (BIT < LANES) {
+    const uint32_t other = __float_as_uint(lane_xor<BIT>(__uint_as_float(static_cast<uint32_t>(value))));
+    return group_sum<LANES, BIT * 2>(value + static_cast<int>(other));
+  } else {
+    return value;
+  }
+}
+
+// quantized(), without its bound: no |x| of a block exceeds the extremum's, and 127 times (1 + 2^-23) still
+// rounds to 127. NVIDIA's conversion makes 0 of the NaN that a block without a factor may give.
+__device__ __forceinline__ int quantized_in_block(float x, float factor) {
+#if HIPBOOK_NVIDIA
+  return __float2int_rn(factor * x);
+#else
+  return factor == 0.0f ? 0 : static_cast<int>(rintf(factor * x));
+#endif
+}
+
+// Four values as bytes of a word, the first lowest; their sum is added to `sum`.
+__device__ __forceinline__ uint32_t packed(const int (&q)[4], int& sum) {
+#if HIPBOOK_NVIDIA
+  const uint32_t low = __byte_perm(q[0], q[1], 0x0040), high = __byte_perm(q[2], q[3], 0x0040);
+  const uint32_t word = __byte_perm(low, high, 0x5410);
+  sum = __dp4a(static_cast<int>(word), 0x01010101, sum);
+  return word;
+#else
+  uint32_t word = 0;
+#pragma unroll
+  for (int j = 0; j < 4; ++j) {
+    word |= static_cast<uint32_t>(q[j] & 0xff) << (8 * j);
+    sum += q[j];
+  }
+  return word;
+#endif
 }
 
 }  // namespace wave
@@ -58,32 +102,33 @@ extern "C" __global__ __launch_bounds__(4 * WAVE) void quantize_q8k_wave(QUANTIZ
         values[i + j] = part.at(j);
       }
     }
-    float largest = 0.0f, extremum = 0.0f;
+    // Without its sign a float's bits are in the order of its magnitude, above them infinity and NaN.
+    uint32_t largest = 0;
 #pragma unroll
     for (int i = 0; i < HOLDS; ++i) {
-      const float magnitude = magnitude_of(values[i]);
-      if (magnitude > largest) {
-        largest = magnitude;
-        extremum = values[i];
-      }
+      const uint32_t magnitude = __float_as_uint(values[i]) & 0x7fffffffu;
+      largest = magnitude > largest ? magnitude : largest;
     }
-    const bool has_it = largest == wave_max(largest);
-    const Scale scale = scale_of(read_lane(extremum, first_lane(has_it)));
-    float sum = 0.0f;  // of whole numbers below 2^24: exact in any order
+    const uint32_t whole = largest_of_wave(largest);
+    float extremum = 0.0f;  // the lane's first value as large as that, if it has one
+#pragma unroll
+    for (int i = HOLDS - 1; i >= 0; --i) {
+      extremum = (__float_as_uint(values[i]) & 0x7fffffffu) == whole ? values[i] : extremum;
+    }
+    const Scale scale = scale_of(read_lane(extremum, first_lane(largest == whole)));
+    int sum = 0;
 #pragma unroll
     for (int i = 0; i < HOLDS; i += 4) {
-      uint32_t word = 0;
+      int q[4];
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
-        const int q = quantized(values[i + j], scale.factor);
-        word |= static_cast<uint32_t>(q & 0xff) << (8 * j);
-        sum += static_cast<float>(q);
+        q[j] = quantized_in_block(values[i + j], scale.factor);
       }
-      *reinterpret_cast<uint32_t*>(to + QS_AT + lane * HOLDS + i) = word;
+      *reinterpret_cast<uint32_t*>(to + QS_AT + lane * HOLDS + i) = packed(q, sum);
     }
     sum = group_sum<GROUP / HOLDS>(sum);
     if (lane * HOLDS % GROUP == 0) {
-      store_bsum(to, lane * HOLDS / GROUP, static_cast<int>(sum));
+      store_bsum(to, lane * HOLDS / GROUP, sum);
     }
     if (lane == 0) {
       store_d(to, scale.d_bits);

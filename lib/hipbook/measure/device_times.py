@@ -13,7 +13,9 @@ from math import ceil
 import numpy as np
 import torch
 
+from hipbook.boards.base import Arg, Board, Dim3, Dispatch
 from hipbook.boards.gpu import GpuBoard
+from hipbook.build.code_object import CodeObject
 from hipbook.errors import BadArgument
 from hipbook.measure.thresholds import BATCH_US, WARMUP_WINDOW
 from hipbook.measure.warmup import steady_from
@@ -26,6 +28,36 @@ MAX_LAUNCHES = 800
 TRIAL_LAUNCHES = 4  # enough to learn about how long one takes; launched one by one, it takes the host's time
 SAMPLES = 3 * WARMUP_WINDOW
 MORE_SAMPLES = 4  # times as many, at most, while a trend lasts
+
+
+class _Recorder:
+    """A GPU board whose `launch` only prepares: what it would have enqueued is kept."""
+
+    def __init__(self, board: GpuBoard) -> None:
+        self._board = board
+        self.kept: list[Launch] = []
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._board, name)
+
+    def launch(
+        self, code_object: CodeObject, kernel: str, grid: Dim3, block: Dim3, args: Sequence[Arg], *,
+        lds_bytes: int = 0, **_: object,
+    ) -> Dispatch:  # fmt: skip
+        self.kept.append(self._board.prepare(code_object, kernel, grid, block, args, lds_bytes=lds_bytes))
+        return Dispatch(self._board.name, kernel, grid, block, lds_bytes, code_object)
+
+
+def prepared(board: GpuBoard, call: Callable[[Board], object]) -> Launch:
+    """The one launch that an operation's wrapper makes, without the wrapper: for timing.
+
+    `call(board)` runs the wrapper unchecked on the board it is given, into tensors of the caller's.
+    """
+    recorder = _Recorder(board)
+    call(recorder)
+    if len(recorder.kept) != 1:
+        raise BadArgument("call", f"{len(recorder.kept)} launches", "exactly one is timed")
+    return recorder.kept[0]
 
 
 class Batch:

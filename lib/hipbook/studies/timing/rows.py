@@ -11,6 +11,7 @@ import torch
 
 from hipbook.boards.gpu import GpuBoard
 from hipbook.errors import BadArgument
+from hipbook.measure.device_times import prepared
 from hipbook.ops import gdn_post_conv, quantize_q8k
 from hipbook.ops.attention_call import DTYPES
 from hipbook.ops.placement import placed
@@ -38,8 +39,9 @@ def open_quantize(name: str, parameters: Parameters, arms: Sequence[str], board:
     )
 
     def candidate(arm: str) -> Candidate:
-        def run() -> None:
-            quantize_q8k.quantize_q8k(x, arm=arm, board=board, out=out, checked=False, wait=False)
+        run = prepared(
+            board, lambda where: quantize_q8k.quantize_q8k(x, arm=arm, board=where, out=out, checked=False)
+        )
 
         def check() -> str:
             out.fill_(0xA5)
@@ -73,8 +75,9 @@ def open_post_conv(name: str, parameters: Parameters, arms: Sequence[str], board
     )
 
     def candidate(arm: str) -> Candidate:
-        def run() -> None:
-            gdn_post_conv.run_call(call, arm=arm, board=board, out=out, checked=False, wait=False)
+        run = prepared(
+            board, lambda where: gdn_post_conv.run_call(call, arm=arm, board=where, out=out, checked=False)
+        )
 
         def check() -> str:
             for tensor in out.named().values():
