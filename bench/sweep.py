@@ -98,17 +98,19 @@ def thousand_records(folder: Path) -> None:
         path = store.write(record, where / store.file_name(record.made_by, parameters))
         write_outcome(Outcome(record.made_by, parameters, Status.PASSED, "", where, path, None, 1.0))
     here.write_plan("thousand", folder / "thousand.yaml", paths.notebooks() / "10.ipynb", planned)
-    began = time.monotonic()
+    began, cpu = time.monotonic(), time.process_time()
     made = collecting.collect(folder)
-    seconds = time.monotonic() - began
+    seconds, cpu = time.monotonic() - began, time.process_time() - cpu
     assert made.coverage_rows[-1]["done"] == 1000
     rows = len(collecting.read(folder / "collected" / "records.parquet"))
-    print(f"1,000 records collected in {seconds:.1f} s (target 5): {rows:,} rows")
-    began = time.monotonic()
+    print(f"1,000 records collected in {seconds:.1f} s (target 5; CPU {cpu:.1f} s): {rows:,} rows")
+    began, cpu = time.monotonic(), time.process_time()
     index = site.write_site(gather.runs_under(folder), folder / "html", title="1,000 records", lead="")
-    seconds = time.monotonic() - began
+    seconds, cpu = time.monotonic() - began, time.process_time() - cpu
     size = sum(path.stat().st_size for path in index.parent.rglob("*") if path.is_file())
-    print(f"1,000 records reported in {seconds:.1f} s (target 60): {size / 1e6:.1f} MB (target 30)")
+    print(
+        f"1,000 records reported in {seconds:.1f} s (target 60; CPU {cpu:.1f} s): {size / 1e6:.1f} MB (target 30)"
+    )
 
 
 def main(what: str = "") -> None:

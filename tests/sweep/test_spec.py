@@ -68,6 +68,7 @@ REFUSED = [
     ("name: gap", "3: gap", "the key 3 is int, not text"),
     (GOOD, "[1, 2]", "not a mapping"),
     (GOOD, "name: [", "not YAML"),
+    ("{model: Qwen3-0.6B}", "&a {model: Qwen3-0.6B}\ncontrol: *a", "*a: aliases are not read"),
 ]
 
 

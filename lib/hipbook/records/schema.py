@@ -63,6 +63,8 @@ class Word(StrEnum):
     INCONCLUSIVE = "INCONCLUSIVE"
 
 
+NOT_CONTENT = frozenset({"environment", "times", "content_sha256"})  # may differ between two runs
+
 TIME_WORDS = frozenset({Word.FASTER, Word.SLOWER, Word.EQUIVALENT, Word.INCONCLUSIVE})
 
 
@@ -231,4 +233,4 @@ class Record(_Model):
 
     def content(self) -> dict[str, Any]:
         """What must be the same in two runs: all but the environment, the times and the hash itself."""
-        return self.model_dump(mode="json", exclude={"environment", "times", "content_sha256"})
+        return self.model_dump(mode="json", exclude=set(NOT_CONTENT))

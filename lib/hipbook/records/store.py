@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from hipbook import paths
 from hipbook.errors import HipbookError
-from hipbook.records.schema import SCHEMA_VERSION, Record
+from hipbook.records.schema import NOT_CONTENT, SCHEMA_VERSION, Record
 
 SUFFIX = ".record.json"
 
@@ -49,16 +49,20 @@ def file_name(made_by: str, parameters: dict[str, Any]) -> str:
 
 def sealed(record: Record) -> Record:
     """The same record with both hashes filled in."""
-    content = hashlib.sha256(canonical(record.content())).hexdigest()
+    content, _ = _hashes(record)
     record = record.model_copy(update={"content_sha256": content})
-    times = record.times.model_copy(update={"seal_sha256": _seal(record)})
+    _, seal = _hashes(record)
+    times = record.times.model_copy(update={"seal_sha256": seal})
     return record.model_copy(update={"times": times})
 
 
-def _seal(record: Record) -> str:
+def _hashes(record: Record) -> tuple[str, str]:
+    """(hash of the content, hash of everything with the content's hash as it stands in the record)."""
     whole = record.model_dump(mode="json")
+    content = {name: value for name, value in whole.items() if name not in NOT_CONTENT}
     whole["times"].pop("seal_sha256")
-    return hashlib.sha256(canonical(whole)).hexdigest()
+    digests = (hashlib.sha256(canonical(part)).hexdigest() for part in (content, whole))
+    return next(digests), next(digests)
 
 
 def write(record: Record, path: Path) -> Path:
@@ -108,7 +112,8 @@ def read(path: Path) -> Record:
         record = Record.model_validate(data)
     except ValidationError as error:
         raise BadRecord(f"{path}: {_first_fault(error)}", fix=again) from None
-    if sealed(record).content_sha256 != record.content_sha256 or _seal(record) != record.times.seal_sha256:
+    content, seal = _hashes(record)
+    if (content, seal) != (record.content_sha256, record.times.seal_sha256):
         raise BadRecord(f"{path}: edited after it was written (its hash does not match)", fix=again)
     return record
 

@@ -109,20 +109,14 @@ def _plain(value: Any) -> Any:
 
 def table(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
     """The rows as a frame with all columns. Parameters that have several types become text."""
-    rows = list(rows)
+    rows = [dict(row) for row in rows]
     names = dict.fromkeys(name for row in rows for name in row if name.startswith(PARAMETER))
     schema = dict(_BEFORE) | {name: _type([row.get(name) for row in rows]) for name in names} | dict(_AFTER)
-    columns = {
-        name: pl.Series(
-            name,
-            [None if row.get(name) is None else str(row[name]) for row in rows]
-            if kind is pl.String
-            else [row.get(name) for row in rows],
-            dtype=kind,
-        )
-        for name, kind in schema.items()
-    }
-    return pl.DataFrame(columns)
+    for name in names:
+        if schema[name] is pl.String:
+            for row in rows:
+                row[name] = None if row.get(name) is None else str(row[name])
+    return pl.DataFrame(rows, schema=schema, orient="row")
 
 
 def _type(values: Sequence[Any]) -> type[pl.DataType]:

@@ -32,7 +32,7 @@ def engine_of_hosts(sweep: Sweep, scheduler: str | None) -> "DaskEngine":
         import distributed  # noqa: F401
     except ImportError as error:
         raise HipbookError(
-            f"sweeps over many hosts need {error.name}", fix="pip install 'hipbook[many-hosts]'"
+            f"sweeps over many hosts need {error.name}", fix="pip install -e '.[many-hosts]'"
         ) from None
     told = ManyHosts(scheduler=scheduler) if scheduler else sweep.engine
     if told.scheduler:

@@ -12,7 +12,15 @@ MAX_BYTES = 10_000_000  # a parameter or sweep file is written by hand; this one
 
 
 class _Loader(yaml.SafeLoader):
-    """PyYAML keeps the last of two equal keys and says nothing."""
+    """PyYAML keeps the last of two equal keys and says nothing; ten aliases make a billion values."""
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            alias = self.peek_event()
+            raise yaml.composer.ComposerError(
+                None, None, f"*{alias.anchor}: aliases are not read; write the value out", alias.start_mark
+            )
+        return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen = set()
