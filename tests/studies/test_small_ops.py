@@ -44,6 +44,21 @@ def test_what_sizes_foretell_of_post_conv_is_counted(tokens, dtype):
         post_conv.heads_of(models.get("Qwen3-0.6B"))
 
 
+def test_chunked_is_held_to_serial_only_where_both_ran():
+    rows, runs = post_conv.telling_inputs(["serial", "chunked"], BOARD, 0, 17)
+    assert len(runs) == 2 * (3 * 3 * 2 + 2)
+    assert {row[post_conv.DIFFER] for row in rows} == {0}
+    run = Investigation("test", "?", {}, BOARD)
+    post_conv.keep_identity(run, rows)
+    assert "COUNTS_EQUAL" in run.summary()
+    post_conv.keep_identity(run, [{**rows[0], post_conv.DIFFER: 3}])
+    assert run.status is Status.INCORRECT
+    alone, _ = post_conv.telling_inputs(["wave"], BOARD, 0, 17)
+    other = Investigation("test", "?", {}, BOARD)
+    post_conv.keep_identity(other, alone)
+    assert other.summary() == ""
+
+
 def test_a_wrong_byte_makes_the_run_and_its_record_incorrect(monkeypatch):
     x = oracle.make("random", 0, rows=1, k=256, dtype=torch.float32)
     wanted = oracle.reference(x)

@@ -8,6 +8,7 @@ import torch
 from hipbook.boards.base import Board
 from hipbook.checks.gdn_post_conv import GATE_TOKENS, SIZES
 from hipbook.errors import BadArgument
+from hipbook.notebooks.investigation import Investigation
 from hipbook.ops.gdn_post_conv import ARMS, DTYPES, PostConvCall, PostConvResult, run_call
 from hipbook.ops.models import Model
 from hipbook.oracle import gdn_post_conv as oracle
@@ -18,6 +19,7 @@ REPORTS = ("mudler/vllm.cpp#1294", "mudler/vllm.cpp#1402")
 COLUMNS = ["source", "board", "model", "arm", "quantity", "value", "unit", "status"]
 QUANTITIES = ("lanes on conv", "lanes on gates", "lanes launched", "bytes read", "bytes written")
 # a_log and dt_bias, 8 bytes a head, are left aside: a loop over tokens may keep them in registers
+DIFFER = "serial and chunked differ, B"
 READ, WRITTEN = ("conv", "a_raw", "b_raw"), ("q", "k", "v", "g", "beta")
 
 
@@ -74,6 +76,7 @@ def expectation(
             "lanes on gates": per_arm[arm][1] * tokens,
             "lanes launched": per_arm[arm][2],
             "bytes read": per_arm[arm][3],
+            "floor": floor,
             "of the floor": round(per_arm[arm][3] / floor, 3),
             "bytes written": written,
         }
@@ -132,6 +135,7 @@ def telling_inputs(arms: Sequence[str], board: Board, seed: int, many: int) -> t
     a table row a family and dtype, and the launches."""
     cases = [(*case, "uneven", GATE_TOKENS) for case in product(oracle.FAMILIES, oracle.LAYOUTS, DTYPES)]
     cases += [("random", "strided", dtype, "small", many) for dtype in DTYPES]
+    both = {"serial", "chunked"} <= set(arms)
     rows: dict[tuple[str, str, int], Row] = {}
     runs = []
     for family, layout, dtype, size, tokens in cases:
@@ -140,7 +144,7 @@ def telling_inputs(arms: Sequence[str], board: Board, seed: int, many: int) -> t
         row = rows.setdefault(
             (family, dtype, tokens),
             {"family": family, "dtype": dtype, "tokens": tokens, "layouts": 0, "values": 0,
-             "within bounds": True, "serial and chunked differ, B": 0},
+             "within bounds": True, DIFFER: 0 if both else None},
         )  # fmt: skip
         row["layouts"] += 1
         for arm in arms:
@@ -148,9 +152,18 @@ def telling_inputs(arms: Sequence[str], board: Board, seed: int, many: int) -> t
             runs.append(one)
             row["values"] += one.compared
             row["within bounds"] &= not one.why
-        if {"serial", "chunked"} <= set(arms):
-            row["serial and chunked differ, B"] += same_bits(results["serial"], results["chunked"])
+        if both:
+            row[DIFFER] += same_bits(results["serial"], results["chunked"])
     return list(rows.values()), runs
+
+
+def keep_identity(run: Investigation, rows: Sequence[Row]) -> None:
+    """Whether chunked's bytes are serial's, as one word; nothing where one of the two did not run."""
+    counted = [row[DIFFER] for row in rows if row[DIFFER] is not None]
+    if counted:
+        word = "INCORRECT" if sum(counted) else "COUNTS_EQUAL"
+        reason = f"{sum(counted)} bytes differ, {len(counted)} kinds of inputs"
+        run.verdict("chunked against serial: results", word, reason, expected="COUNTS_EQUAL")
 
 
 def picture(runs: Sequence[OpRun]) -> list[Row]:
