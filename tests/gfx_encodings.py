@@ -3,6 +3,8 @@
 The decoder is not used: tests hold it to llvm-objdump on these words.
 """
 
+from dataclasses import dataclass
+
 from hipbook.emulator import isa
 
 V = 256  # source code of v0
@@ -24,6 +26,17 @@ def _scalar(encoding: str, op: int, full: int) -> int:
         "SOP2": 2 << 30 | op << 23 | 4 << 16,
     }[encoding]  # fmt: skip
     return head | full * {"SOP1": 6, "SOPC": 8 << 8 | 6, "SOPP": 3, "SOPK": 5, "SOP2": 8 << 8 | 6}[encoding]
+
+
+@dataclass(frozen=True)
+class Registers:
+    """Register numbers for the fields of a vector instruction. third: a source code (256 + n: vn)."""
+
+    first: int = V + 2
+    second: int = 4
+    third: int = V + 8
+    destination: int = 6
+    scalar: int = 10  # of the second result (VOP3SD)
 
 
 def _vector(encoding: str, op: int, name: str, first: int, full: int) -> int:
@@ -88,6 +101,37 @@ def words(family: str, encoding: str, op: int, name: str, form: str) -> bytes | 
             return None
         extra = (0x12345678).to_bytes(4, "little")
     return word.to_bytes(size, "little") + extra
+
+
+def vector(encoding: str, op: int, registers: Registers, opsel_hi: int = 3, extra: int = 0) -> bytes:
+    """A vector ALU instruction with these registers; `extra` bits are added (opsel, neg, clamp)."""
+    r = registers
+    if encoding == "VOP1":
+        word = 0x3F << 25 | op << 9 | r.destination << 17 | r.first
+    elif encoding == "VOPC":
+        word = 0x3E << 25 | op << 17 | r.second << 9 | r.first
+    elif encoding == "VOP2":
+        word = op << 25 | r.destination << 17 | r.second << 9 | r.first
+    else:
+        sources = r.first << 32 | (V + r.second) << 41 | r.third << 50
+        head = 0b110101 << 26 | op << 16 if encoding != "VOP3P" else 0xCC << 24 | op << 16
+        word = head | r.destination | sources
+        if encoding == "VOP3SD":
+            word |= r.scalar << 8
+        if encoding == "VOP3P":
+            word |= opsel_hi << 59 | 1 << 14
+    return (word | extra).to_bytes(8 if encoding.startswith("VOP3") else 4, "little")
+
+
+def scalar(encoding: str, op: int, destination: int, first: int, second: int = 0) -> bytes:
+    """A scalar ALU instruction; of SOPK `first` is the immediate."""
+    word = {
+        "SOP1": 0x17D << 23 | destination << 16 | op << 8 | first,
+        "SOP2": 2 << 30 | op << 23 | destination << 16 | second << 8 | first,
+        "SOPC": 0x17E << 23 | op << 16 | second << 8 | first,
+        "SOPK": 0xB << 28 | op << 23 | destination << 16 | first,
+    }[encoding]
+    return word.to_bytes(4, "little")
 
 
 def everything(family: str) -> list[tuple[str, str, str, bytes]]:

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from hipbook import cli_annotate, cli_check, cli_decode, cli_measure, cli_sweep, cli_trace_pairs
+from hipbook import cli_annotate, cli_check, cli_decode, cli_emulator, cli_measure, cli_sweep, cli_trace_pairs
 from hipbook.errors import HipbookError
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ app.add_typer(notebooks_app, name="notebooks")
 app.add_typer(cli_trace_pairs.app, name="trace")
 app.add_typer(cli_sweep.app, name="sweep")
 app.add_typer(cli_decode.app, name="decode-step")
+app.add_typer(cli_emulator.app, name="emulator")
 cli_check.mount(app)
 cli_annotate.mount(app)
 cli_measure.mount(app)

@@ -210,3 +210,16 @@ def test_the_example_workflow_calls_verbs_that_exist():
     for option in ("--junit", "--out"):
         assert any(option in run for run in steps)
         assert option in options
+
+
+def test_emulator_opcodes_lists_covered_and_uncovered():
+    done = hipbook("emulator", "opcodes", "--arch", "gfx1100", "--arch", "gfx1200", "--encoding", "VOP3P")
+    assert done.returncode == 0
+    assert "gfx1100 (rdna3): 34 of 34 opcodes run" in done.stdout
+    rdna4 = done.stdout.partition("gfx1200 (rdna4):")[2]
+    covered, _, uncovered = rdna4.partition("uncovered:")
+    assert "V_WMMA_I32_16X16X16_IU8" in covered
+    assert "V_SWMMAC_F32_16X16X32_F16" in uncovered
+    wrong = hipbook("emulator", "opcodes", "--arch", "gfx942")
+    assert wrong.returncode == 2
+    assert "must be one of: gfx1200, gfx1201, gfx1100, gfx1151" in wrong.stderr

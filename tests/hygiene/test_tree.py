@@ -50,6 +50,7 @@ LAYERS = (
         "cli_check",
         "cli_mutants",
         "cli_decode",
+        "cli_emulator",
         "cli_measure",
         "cli_sweep",
         "cli_trace",

@@ -137,22 +137,6 @@ INLINE f32 fp8_to_f32(u32 x, int mantissa_bits, int bias, int ieee) {  // OCP e4
     v = ldexpf((f32)mantissa, 1 - bias - mantissa_bits);
   return sign ? -v : v;
 }
-INLINE u32 f32_to_fp8(f32 x, int mantissa_bits, int bias, int ieee) {  // nearest even, saturating
-  u32 sign = AS(u32, x) >> 31 << 7;
-  f32 a = fabsf(x), largest = ieee ? 57344.0f : 448.0f;
-  if (x != x) return sign | 0x7f;
-  if (a > largest) {
-    if (a == INFINITY && ieee) return sign | 0x7c;
-    return a == INFINITY && !ieee ? (sign | 0x7f) : sign | (ieee ? 0x7b : 0x7e);
-  }
-  int e = a > 0 ? ilogbf(a) : -1000;
-  if (e < 1 - bias) e = 1 - bias;
-  f32 q = rintf(ldexpf(a, mantissa_bits - e));
-  u32 n = (u32)q;
-  if (n >= 2u << mantissa_bits) n >>= 1, e++;
-  return n < 1u << mantissa_bits ? sign | n
-                                 : sign | (u32)(e + bias) << mantissa_bits | (n - (1u << mantissa_bits));
-}
 
 // ---- classes (V_CMP_CLASS): signalling NaN, quiet NaN, -inf, -normal, -subnormal, -0, +0, ..., +inf ----
 #define CLASS(T, U, suffix, exponent_bits, mantissa_bits)                                                    \

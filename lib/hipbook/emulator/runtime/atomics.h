@@ -32,22 +32,31 @@ INLINE int aligned_lanes(Wave* w, const Rec* r, const Access* a, u32 size) {
   return 1;
 }
 
-INLINE int locate_atomic(Wave* w, const Rec* r, Access* a, u32 size) {
-  return locate(w, r, a, size, READ | WRITE);
+// Where the lanes' bytes are, for each space; 0: a fault.
+INLINE int global_atomic(Wave* w, const Rec* r, Access* a, u32 size) {
+  global_addresses(w, r, a->addr);
+  return aligned_lanes(w, r, a, size) && locate(w, r, a, size, READ | WRITE);
 }
 INLINE int flat_atomic(Wave* w, const Rec* r, Access* a, u32 size) {
-  return flat_access(w, r, a, size, READ | WRITE, 0);
+  global_addresses(w, r, a->addr);
+  return aligned_lanes(w, r, a, size) && flat_access(w, r, a, size, READ | WRITE, 0);
+}
+INLINE int buffer_atomic(Wave* w, const Rec* r, Access* a,
+                         u32 size) {  // out of range: nothing, and zero back
+  u32 all = a->exec;
+  if (!buffer_access(w, r, a, size, READ | WRITE) || !aligned_lanes(w, r, a, size)) return 0;
+  for (u32 m = r->flags & RETURN ? all & ~a->exec : 0; m; m &= m - 1)
+    for (u32 k = 0; k < size / 4; k++) w->v[r->dst + k][__builtin_ctz(m)] = 0;
+  return 1;
 }
 
-#define GLOBAL_ATOMIC(NAME, T, ACCESS, ADDRESSES, code)                                                      \
+#define GLOBAL_ATOMIC(NAME, T, PLACE, code)                                                                  \
   const Rec* NAME(Wave* w, const Rec* r) {                                                                   \
     Access a;                                                                                                \
     a.exec = exec_of(w);                                                                                     \
     if (!a.exec) return r + 1;                                                                               \
     u32 data = r->src[2].index, data2 = data + sizeof(T) / 4, returns = r->flags & RETURN;                   \
-    ADDRESSES;                                                                                               \
-    if (!aligned_lanes(w, r, &a, sizeof(T))) return NULL;                                                    \
-    if (!ACCESS(w, r, &a, sizeof(T))) return NULL;                                                           \
+    if (!PLACE(w, r, &a, sizeof(T))) return NULL;                                                            \
     ATOMIC_LANES(T, code)                                                                                    \
     return r + 1;                                                                                            \
   }

@@ -65,6 +65,7 @@ INLINE f32 rsq_f32(f32 x) { return (f32)(1.0 / sqrt((f64)flush(x))); }
 // the argument counts turns; beyond 256 turns the hardware gives up range
 INLINE f32 sin_f32(f32 x) {
   f64 t = (f64)flush(x);
+  if (t == 0.0) return (f32)t;  // the sign of zero stays
   return flush((f32)sin((t - rint(t)) * 6.283185307179586476925287));
 }
 INLINE f32 cos_f32(f32 x) {
@@ -80,6 +81,7 @@ INLINE f16 sqrt_f16(f16 x) { return (f16)sqrt((f64)x); }
 INLINE f16 rsq_f16(f16 x) { return (f16)(1.0 / sqrt((f64)x)); }
 INLINE f16 sin_f16(f16 x) {
   f64 t = (f64)x;
+  if (t == 0.0) return x;
   return (f16)sin((t - rint(t)) * 6.283185307179586476925287);
 }
 INLINE f16 cos_f16(f16 x) {

@@ -92,13 +92,6 @@ def _vector_memory() -> list[MemoryOp]:
         if space == "scratch":
             continue
         for suffix, (kind, now) in _ATOMICS.items():
-            access, addresses = {
-                "global": ("locate_atomic", "global_addresses(w, r, a.addr)"),
-                "flat": ("flat_atomic", "global_addresses(w, r, a.addr)"),
-                "buffer": ("buffer_access", "(void)0"),
-            }[space]
-            if space == "buffer":  # addresses are known only after the range check
-                continue
             name = f"{prefix}_ATOMIC_{suffix}"
             size = 8 if kind.endswith("64") else 4
             ops.append(
@@ -107,7 +100,7 @@ def _vector_memory() -> list[MemoryOp]:
                     space,
                     "atomic",
                     size // 4 * (2 if "CMPSWAP" in suffix else 1),
-                    f"GLOBAL_ATOMIC({name}, {kind}, {access}, {addresses}, {now})",
+                    f"GLOBAL_ATOMIC({name}, {kind}, {space}_atomic, {now})",
                     ordered=_shows_order(suffix),
                 )
             )
