@@ -12,7 +12,7 @@ from sweep_makers import BEGIN, BOARDS, FACTS, PARAMETERS, FakeEngine, offer
 from hipbook import paths, records
 from hipbook.errors import HipbookError
 from hipbook.records import Status, claims
-from hipbook.report import gather, site
+from hipbook.report import board_figures, gather, site
 from hipbook.sweep import sweeping
 from hipbook.sweep.spec import Sweep
 
@@ -119,6 +119,23 @@ def test_every_value_of_a_figure_leads_to_the_record_it_is_from(written):
     assert "double in keys on 3 boards, 10 values of 2 subjects, 2 to 4" in alternative
 
 
+def test_figures_reported_by_others_are_in_no_plot(tmp_path, monkeypatch):
+    """A time that somebody else reported is not on one axis with our counts (notebook 10 holds both)."""
+    drawn = []
+    monkeypatch.setattr(board_figures, "_picture", lambda rows, quantity, path: drawn.append(quantity))
+    file = paths.data() / "measured" / "10_paged_attention_gap.record.json"
+    record = records.read(file)
+    assert {fact.quantity for fact in record.facts if fact.kind == "reported"} == {"mean_per_call", "calls"}
+    runs = [
+        gather.Run("10", b, "PASSED", "", record.parameters, b, tmp_path, record, file) for b in BOARDS[:2]
+    ]
+    made = board_figures.draw("10", runs, tmp_path)
+    assert drawn == [figure.quantity for figure in made]
+    assert "wave instructions" in drawn
+    assert not {"mean_per_call", "calls"} & set(drawn)
+    assert board_figures.draw("10", runs[:1], tmp_path) == []  # one board is no comparison
+
+
 def test_the_index_is_by_question_with_verdicts(written):
     text = (written / "index.html").read_text()
     assert "Verdicts: CORRECT 24" in text
@@ -178,6 +195,12 @@ def test_a_report_that_fails_half_way_leaves_the_old_one(written, swept, monkeyp
         site.write_site(gather.runs_under(swept), written, title="", lead="")
     assert {path: path.read_bytes() for path in written.rglob("*") if path.is_file()} == before
     assert [path.name for path in written.parent.iterdir()] == ["site"]
+
+
+def test_runs_are_in_the_order_of_the_plan(swept):
+    found = gather.runs_under(swept)
+    jobs = sweeping.State(swept).plan()["jobs"]
+    assert [run.folder.name for run in found] == [job.key for job in jobs]
 
 
 def test_a_folder_without_runs_is_said_so(tmp_path):

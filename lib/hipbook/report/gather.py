@@ -69,7 +69,8 @@ def runs_under(root: Path) -> list[Run]:
     found = [replace(run_in(folder), **planned.get(folder, {})) for folder in folders] + missing
     if not found:
         raise HipbookError(f"{root}: no run in it", fix="`hipbook run NOTEBOOK --out DIR` makes one")
-    return found
+    order = {folder: place for place, folder in enumerate(planned)}  # a sweep's jobs as they were to run
+    return sorted(found, key=lambda run: order.get(run.folder, -1))
 
 
 def run_in(folder: Path) -> Run:
