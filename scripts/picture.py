@@ -9,7 +9,7 @@ import nbformat
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOK = ROOT / "notebooks" / "10_paged_attention_gap.ipynb"
 PICTURE = ROOT / "docs" / "pictures" / "gap.png"
-DRAWN_BY = "plots.small_multiples("
+DRAWN_BY = "plots.small_multiples(rows, gap.PANELS"
 
 
 def picture_in_notebook() -> bytes:

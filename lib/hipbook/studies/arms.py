@@ -10,6 +10,7 @@ from hipbook.boards.base import Board, Counters
 from hipbook.errors import BadArgument
 from hipbook.measure import counts
 from hipbook.measure.counts import CountVerdict
+from hipbook.ops import tiled_ref
 from hipbook.ops.attention_ladder import ALL_ARMS
 from hipbook.ops.paged_attention import AttentionCall, AttentionResult, run_call
 from hipbook.ops.placement import placed
@@ -89,7 +90,10 @@ def run_arm(
     `expected` saves computing the reference again for the next arm; `options` go to `Board.launch`.
     """
     result = run_call(placed(call, board.torch_device), arm=arm, board=board, **options)
-    return ArmRun(call, result, compare(result.out.cpu(), expected or reference(call)))
+    expected = expected or reference(call)
+    if arm == tiled_ref.NAME:
+        expected = expected.for_rounded_weights(call.v_cache.dtype)
+    return ArmRun(call, result, compare(result.out.cpu(), expected))
 
 
 def run_arms(call: AttentionCall, arms: Sequence[str], board: Board, **options: object) -> list[ArmRun]:

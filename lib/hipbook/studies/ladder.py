@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from hipbook.boards.base import Board
 from hipbook.errors import BadArgument
-from hipbook.ops.attention_ladder import LADDER
+from hipbook.measure import counts
+from hipbook.notebooks.investigation import Investigation
+from hipbook.ops.attention_ladder import ALL_ARMS, LADDER
 from hipbook.ops.models import Model
 from hipbook.oracle import traffic
 from hipbook.studies.arms import ArmRun, run_arms
@@ -31,6 +33,18 @@ PANELS = {
     "instructions per key and head": "wave instructions, key and head",
     "bytes per key and head": "K+V bytes, key and head",
 }
+
+
+def keep(run: Investigation, runs: Sequence[ArmRun]) -> None:
+    """Launches, correctness, barriers as foretold, and instructions into the record."""
+    for one, row in zip(runs, table(runs), strict=True):
+        where = f"ladder: {one.arm}, {keys_of(one)} keys"
+        run.ran(one.result.dispatch, subject=where, arm=one.arm, expected=ALL_ARMS[one.arm].witness,
+                witness=one.witness)  # fmt: skip
+        run.verdict(where, one.correctness, expected="CORRECT")
+        foretold = counts.counts("barriers per wave", row["foretold"], row["barriers per wave"])
+        run.verdict(where, foretold, expected="COUNTS_EQUAL")
+        run.fact(where, "wave instructions", one.counters.totals["SQ_INSTS"], "instructions")
 
 
 def climb(shape: Model, keys: int, board: Board, *, dtype: str, seed: int) -> list[ArmRun]:
