@@ -2,20 +2,12 @@
 `hipbook check --board gfx1100-emu`."""
 
 import pytest
+from recording_board import one_case_an_arm
 
 from hipbook import boards, checks
 from hipbook.checks.case import Status
 from hipbook.checks.runner import OPERATIONS
 from hipbook.ops.attention_arms import ARMS
-
-
-def one_case_an_arm() -> list[checks.Case]:
-    """The first case of each arm that is not about a refusal."""
-    chosen = {}
-    for case in checks.select("test"):
-        if case.family not in ("misaligned", "head_dims", "far_block"):
-            chosen.setdefault((case.operation, case.arm), case)
-    return list(chosen.values())
 
 
 @pytest.mark.parametrize("board", ["gfx1100-emu"])
