@@ -42,6 +42,7 @@ def test_other_ids_are_refused(checks):
     wrong += ["/".join((*parts[:i], "nonsense", *parts[i + 1 :])) for i in range(len(parts))]
     counts = [name for name in good.factors() if isinstance(getattr(good, name), int)]
     wrong += [replace(good, **{name: 0}).id for name in counts]
+    wrong += [replace(good, k=good.k + 1).id] if "k" in counts else []  # not whole blocks
     assert len(counts) > 0
     for bad in wrong:
         with pytest.raises(BadArgument, match="no check has this id") as caught:
