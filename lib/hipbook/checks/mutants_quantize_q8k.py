@@ -191,8 +191,8 @@ MUTANTS = (
         "wave-last-of-equals-in-a-lane",
         "wave",
         "wave.h",
-        "magnitude > largest",
-        "magnitude >= largest",
+        "int i = HOLDS - 1; i >= 0; --i",
+        "int i = 0; i < HOLDS; ++i",
         "of equal magnitudes of a lane the last one decides",
     ),
     _mutant(
@@ -207,8 +207,8 @@ MUTANTS = (
         "wave-extremum-of-lane-0",
         "wave",
         "wave.h",
-        "largest == wave_max(largest)",
-        "wave_max(largest) >= 0.0f",
+        "first_lane(largest == whole)",
+        "first_lane(true)",
         "the first lane's extremum is taken for the block's",
     ),
     _mutant(
@@ -223,8 +223,8 @@ MUTANTS = (
         "wave-sign-over-neighbours",
         "wave",
         "wave.h",
-        "static_cast<uint32_t>(q & 0xff)",
-        "static_cast<uint32_t>(q)",
+        "static_cast<uint32_t>(q[j] & 0xff)",
+        "static_cast<uint32_t>(q[j])",
         "a negative value's sign covers the bytes above it",
     ),
     _mutant(
