@@ -152,7 +152,7 @@ def test_cancel_ends_what_runs_on_the_workers(cluster, sweep, tmp_path):
     out = tmp_path / "out"
     file = sweep(boards=list(BOARDS[:2]), fixed={"fault": "hang"})
     runner = hipbook("run", str(file), "--out", str(out), "--scheduler", address)
-    wait_for(lambda: len(job_processes()) >= 4)
+    wait_for(lambda: len(job_processes()) >= 4, 180)
     assert sweeping.request_cancel(out, 60)
     assert runner.wait(60) == 130
     assert job_processes() == []
@@ -165,7 +165,7 @@ def test_a_scheduler_that_dies_ends_the_sweep_with_an_error(cluster, sweep, tmp_
     out = tmp_path / "out"
     file = sweep(boards=list(BOARDS[:1]), fixed={"fault": "hang"})
     runner = hipbook("run", str(file), "--out", str(out), "--scheduler", address)
-    wait_for(lambda: len(job_processes()) >= 2)
+    wait_for(lambda: len(job_processes()) >= 2, 180)
     [scheduler] = [p for p in psutil.process_iter(["cmdline"]) if "scheduler" in (p.info["cmdline"] or [])
                    and p.ppid() == os.getpid()]  # fmt: skip
     scheduler.kill()
@@ -244,3 +244,7 @@ def test_workers_started_over_ssh_run_the_jobs_and_end_with_the_sweep(sshd, swee
     bad = {**host, "known_hosts": str(tmp_path / "nobody")}
     with pytest.raises(sweeping.HipbookError, match=r"127\.0\.0\.1: no connection over SSH"):
         go(sweep(boards=list(BOARDS[:2]), engine={"hosts": [bad]}), tmp_path / "other")
+    broken = {**host, "python": str(tmp_path / "no-python")}
+    with pytest.raises(sweeping.HipbookError, match=r"did not come up: 127\.0\.0\.1, gfx1200.*no-python"):
+        go(sweep(boards=list(BOARDS[:2]), engine={"hosts": [broken]}), tmp_path / "other")
+    assert not (tmp_path / "other").exists()

@@ -61,6 +61,20 @@ def test_boards_of_one_name_on_two_hosts_are_told_apart_and_asked_for_by_either_
     assert {job.board for job in one} == {"amd-0@33334444"}
 
 
+def test_all_workers_are_waited_for_though_the_name_is_there(monkeypatch):
+    """Two hosts with an `amd-0` each: the first to come up is not the whole of it."""
+    client = Client(said(gpu("GPU-11112222")))
+    late = said(gpu("GPU-33334444"))
+
+    def comes_up(seconds):
+        client.said = (*client.said, late)
+
+    monkeypatch.setattr(many_hosts.time, "sleep", comes_up)
+
+    offered = many_hosts.DaskEngine(client, 60.0, workers=2).offers(["amd-0"])
+    assert [one.board for one in offered] == ["amd-0@11112222", "amd-0@33334444"]
+
+
 def test_an_emulated_board_that_several_offer_is_one_board():
     one = engine(said(offer(BOARDS[0])), said(offer(BOARDS[0])), {})
     assert [o.board for o in one.offers([BOARDS[0]])] == [BOARDS[0]]

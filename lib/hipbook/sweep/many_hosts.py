@@ -76,10 +76,13 @@ def _settings(dask_scheduler: Any) -> tuple[int, float | None]:
 
 
 class DaskEngine:
-    """Jobs on the workers of a scheduler. `close_others` ends what was started for it."""
+    """Jobs on the workers of a scheduler. `workers` are waited for; `close_others` ends what was started."""
 
-    def __init__(self, client: Any, wait_s: float, close_others: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, client: Any, wait_s: float, workers: int = 1, close_others: Callable[[], None] = lambda: None
+    ) -> None:
         self._client, self._wait_s, self._close_others = client, wait_s, close_others
+        self._workers = workers
         self._id = uuid.uuid4().hex
         self._running: dict[Any, Task] = {}
         self._done: queue.SimpleQueue = queue.SimpleQueue()
@@ -88,7 +91,7 @@ class DaskEngine:
         self.at_once = 1
 
     def offers(self, wanted: Sequence[str]) -> list[Offer]:
-        """What the workers offer, once every board wanted is there or the wait for it is over.
+        """What the workers offer, once all workers and every board wanted are there or the wait is over.
 
         Raises HipbookError for a worker of another package, and for two that offer one GPU.
         """
@@ -97,12 +100,17 @@ class DaskEngine:
             told = self._described()
             offered = _labelled(told)
             names = {name for one in offered for name in (one.board, one.called, one.arch)}
-            if set(wanted) <= names or time.monotonic() > deadline:
+            there = set(wanted) <= names and len(told) >= self._workers
+            if there or time.monotonic() > deadline or self._hopeless():
                 break
             time.sleep(_POLL_S)
         self._resources = {one.board: worker.resource_of(replace(one, board=one.called)) for one in offered}
         self.at_once = max(1, len(told))
         return offered
+
+    def _hopeless(self) -> bool:
+        """Whether a worker that is waited for is known not to come."""
+        return False
 
     def _described(self) -> dict[str, dict[str, Any]]:
         """By worker's address. Workers that come or go while they are asked are asked the next time."""

@@ -9,13 +9,14 @@ import asyncio
 import json
 import shlex
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from os.path import expanduser
 from typing import Any
 
 from hipbook.errors import HipbookError
 from hipbook.sweep.many_hosts import DaskEngine
+from hipbook.sweep.offers import Offer
 from hipbook.sweep.spec import Host, ManyHosts
 from hipbook.sweep.worker import SETTINGS, TLS
 
@@ -44,12 +45,14 @@ class _SshEngine(DaskEngine):
 
     workers: list[_Started]
 
-    def offers(self, wanted):
+    def _hopeless(self) -> bool:
+        return any(one.fault() for one in self.workers)
+
+    def offers(self, wanted: Sequence[str]) -> list[Offer]:
         offered = super().offers(wanted)
-        missing = {one.board for one in self.workers} - {one.called for one in offered}
-        faults = [one.fault() for one in self.workers if one.board in missing]
-        if missing:
-            told = "; ".join(filter(None, faults)) or ", ".join(sorted(missing))
+        if self.at_once < len(self.workers):
+            faults = [one.fault() for one in self.workers]
+            told = "; ".join(filter(None, faults)) or f"{self.at_once} of {len(self.workers)} are there"
             raise HipbookError(
                 f"workers that did not come up: {told}", fix="`hipbook sweep worker` there says more"
             )
@@ -82,7 +85,7 @@ def started(told: ManyHosts) -> DaskEngine:
     except BaseException:
         close()
         raise
-    engine = _SshEngine(client, told.workers_wait_s, close)
+    engine = _SshEngine(client, told.workers_wait_s, len(workers), close)
     engine.workers = workers
     return engine
 
