@@ -46,16 +46,32 @@ class Lab:
         wait_for(lambda: list(made.glob(f"{name}-*.record.json")) or self._failed(), RUN_TIMEOUT_S)
         [record] = made.glob(f"{name}-*.record.json")
 
-        def saved() -> bool:
-            self.page.keyboard.press("Control+s")
-            cells = [cell for cell in self.read(name).cells if cell.cell_type == "code"]
-            return all(cell.execution_count for cell in cells)
+        self.page.keyboard.press("Control+s")
 
-        wait_for(saved, 60)
+        def saved() -> bool:
+            cells = [cell for cell in self.read(name).cells if cell.cell_type == "code"]
+            done = all(cell.execution_count for cell in cells)
+            if not done:  # the last cell's count may come after the save
+                self.page.wait_for_timeout(2000)
+                self.page.keyboard.press("Control+s")
+            return done
+
+        wait_for(saved, 120)
         return record
 
     def read(self, name: str) -> nbformat.NotebookNode:
-        return nbformat.read(self.folder / "notebooks" / f"{name}.ipynb", as_version=4)
+        """The notebook as it was last saved; a file that is just being written is read again."""
+        found = []
+
+        def whole() -> bool:
+            try:
+                found.append(nbformat.read(self.folder / "notebooks" / f"{name}.ipynb", as_version=4))
+            except nbformat.reader.NotJSONError:
+                return False
+            return True
+
+        wait_for(whole, 30)
+        return found[-1]
 
     def _failed(self) -> bool:
         shown = self.page.locator(".jp-RenderedText[data-mime-type='application/vnd.jupyter.stderr'] pre")
