@@ -193,3 +193,9 @@ extern "C" __global__ void far_shared(int* out, int at) {  // LDS of 64 words
   __syncthreads();
   out[threadIdx.x] = s[threadIdx.x + at];
 }
+
+extern "C" __global__ void uncovered(int* out) {  // an instruction that is not emulated, after a store
+  out[0] = 1;
+  asm volatile("v_movrels_b32 v1, v2" ::: "v1");
+  out[1] = 2;
+}

@@ -9,11 +9,15 @@ import numpy as np
 import pytest
 import torch
 
+from hipbook import boards
 from hipbook.boards import Buffer
 from hipbook.build import load
-from hipbook.emulator import image
+from hipbook.emulator import image, isa
 from hipbook.emulator import load as emulate
 from hipbook.errors import EmulatorError, HipbookError
+
+SMALL = Path(__file__).parent / "small.hip"
+
 
 # ---- files that are no code object we can run ----
 
@@ -59,6 +63,22 @@ def test_no_metadata_is_refused_when_the_facts_are_read(tmp_path, small):
     path.write_bytes(small.path.read_bytes().replace(b"amdhsa.kernels", b"amdhsa.kernelz"))
     with pytest.raises(HipbookError, match="metadata"):
         load(path)
+
+
+@pytest.mark.parametrize("arch", sorted(isa.FAMILIES))
+def test_an_uncovered_opcode_is_named_before_anything_runs(arch):
+    """Opcode, kernel and address in one error; the store before it has not happened. Other kernels of the
+    same code object run."""
+    board = boards.get(f"{arch}-emu")
+    built, out = board.build(SMALL, ["-g"]), torch.zeros(64, dtype=torch.int32)
+    with pytest.raises(
+        EmulatorError, match=r"kernel 'uncovered' uses what .* V_MOVRELS_B32_E32 at 0x"
+    ) as caught:
+        board.launch(built, "uncovered", (1, 1, 1), (32, 1, 1), [Buffer("out", out, "w")])
+    assert len(str(caught.value).splitlines()) == 2  # what, and the fix
+    assert (out == 0).all()
+    board.launch(built, "dynamic_lds", (1, 1, 1), (64, 1, 1), [Buffer("out", out, "w")], lds_bytes=256)
+    assert int(out[0]) == 63 * 3
 
 
 def test_another_architecture(damaged, small):
