@@ -58,7 +58,7 @@ def chromium():
         yield running
 
 
-@pytest.mark.parametrize("width", [375, 1280])
+@pytest.mark.parametrize("width", [375, pytest.param(1280, marks=pytest.mark.long)])
 def test_axe_finds_nothing_and_the_page_fits(report, chromium, width):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     asked: list[str] = []

@@ -1,5 +1,7 @@
 """The main job's own parts: the check leaves a run like any other, and a board goes where one is taken."""
 
+import pytest
+
 from hipbook import paths
 from hipbook.records import Status
 from hipbook.report import gather
@@ -7,6 +9,7 @@ from hipbook.sweep import reproduce
 from hipbook.sweep.runner import read_outcome
 
 
+@pytest.mark.long
 def test_the_check_leaves_a_record_and_an_outcome_the_report_reads(tmp_path, monkeypatch):
     one_each = reproduce._one_each
     monkeypatch.setattr(reproduce, "_one_each", lambda cases: one_each(cases)[:1])
