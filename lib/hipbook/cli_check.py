@@ -24,7 +24,10 @@ def check(
     family: Annotated[
         list[str] | None, typer.Option(help="Only this family of inputs; may be given again.")
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Seeds 0 .. N - 1 of the inputs.")] = 1,
+    seeds: Annotated[
+        int,
+        typer.Option(min=1, help="Seeds 0 .. N - 1; alone: all attention arms on every family, recorded."),
+    ] = 1,
     case: Annotated[
         list[str] | None, typer.Option(help="Only this case, by its id; may be given again.")
     ] = None,
@@ -64,6 +67,10 @@ def check(
     where = boards.get(board or None)
     if case:
         cases = [checks.parse_case(one).with_seed(seed) for one in case for seed in _seeds(one, seeds)]
+    elif seeds > 1 and not any(filters) and not full:
+        from hipbook.checks import seeds as many
+
+        cases = many.cases(seeds)
     else:
         level = "full" if full else "test"
         cases = checks.select(
@@ -82,6 +89,8 @@ def check(
     if full and not (family or case) and seeds == 1:
         record = checks.full_record(results, where, toolchain_identity(where.arch), time.monotonic() - began)
         typer.echo(f"recorded: {checks.write_full_record(record)}")
+    if seeds > 1 and not any(filters) and not full:
+        typer.echo(f"recorded: {many.write(many.record(results, where, seeds))}")
     for failed in summary.failed:
         typer.echo(f"again: hipbook check --case {failed.case_id}", err=True)
     raise typer.Exit(not summary.passed)

@@ -34,7 +34,8 @@ def test_lines_add_up_to_a_plain_runs_totals(profiles, arm):
     assert profile.instructions == totals["SQ_INSTS"]  # line tables leave the instructions as they are
     assert sum(line.bytes for line in lines) == totals["BYTES_READ"] + totals["BYTES_WRITTEN"]
     assert sum(line.segments32 for line in lines) == totals["SEGMENTS_32B"]
-    assert sum(line.segments128 for line in lines) == totals["SEGMENTS_128B"]
+    # wider ones depend on where the host put the output, so on this very run
+    assert sum(line.segments128 for line in lines) == profile.counted.totals["SEGMENTS_128B"]
     assert sum(line.lds_bytes for line in lines) == totals["LDS_BYTES_READ"] + totals["LDS_BYTES_WRITTEN"]
     assert sum(line.lds_conflicts for line in lines) == totals["LDS_BANK_CONFLICTS"]
     assert annotate.UNKNOWN not in profile.lines
@@ -96,7 +97,9 @@ def test_one_workgroup_is_followed(profiles):
         assert len(events) < profile.counted.executions.sum() / 16  # of 16 workgroups; waits are not events
         rows = annotate.lanes_over_time(profile, bins=10)
         assert len(rows) == 10 * waves
-        assert all(0 <= row["active lanes"] <= 32 for row in rows)
+        lanes = [row["active lanes"] for row in rows if row["active lanes"] is not None]
+        assert len(lanes) > len(rows) / 2
+        assert all(0 <= mean <= 32 for mean in lanes)
     lanes = {arm: annotate.lanes_over_time(p, bins=1) for arm, p in profiles.items()}
     assert lanes["online"][0]["active lanes"] < 25  # wave 0: the tree, and thread 0 alone
     assert min(row["active lanes"] for row in lanes["decode"]) > 30

@@ -29,12 +29,15 @@ def lanes_over_time(by_arm: Mapping[str, Sequence[Row]], *, title: str) -> Figur
         squeeze=False,
         figsize=(9, 1.6 + 0.22 * sum(heights)),
         height_ratios=heights,
+        layout="constrained",
     )
     for ax, (arm, rows) in zip(axes[:, 0], by_arm.items(), strict=True):
         for wave in sorted({row["wave"] for row in rows}):
             own = [row for row in rows if row["wave"] == wave]
             edges = np.array([row["instruction"] for row in own] + [own[-1]["until"]])
-            lanes = np.array([[row["active lanes"] for row in own]])
+            lanes = np.array(
+                [[row["active lanes"] for row in own]], dtype=float
+            )  # None: no vector instruction
             mesh = ax.pcolormesh(edges, [wave - 0.45, wave + 0.45], lanes, cmap="cividis", vmin=0, vmax=LANES)
         ax.set_ylabel(f"{arm}\nwave")
         ax.set_yticks(range(0, max(row["wave"] for row in rows) + 1, max(1, heights[0] // 4)))

@@ -195,7 +195,8 @@ def difference(before: Profile, after: Profile, count: int | None = None) -> lis
 def lanes_over_time(profile: Profile, bins: int = 120) -> list[dict[str, object]]:
     """The followed workgroup's waves: mean active lanes of vector and memory instructions in each stretch.
 
-    A wave's time is the number of instructions it has executed; stretches are equally many of them.
+    A wave's time is the number of instructions it has executed; stretches are equally many of them. None: a
+    stretch without such an instruction.
     """
     events, rows = _events(profile), []
     vector = np.array(
@@ -207,7 +208,7 @@ def lanes_over_time(profile: Profile, bins: int = 120) -> list[dict[str, object]
         for low, high in pairwise(edges):
             part = own[low:high]
             part = part[vector[part["record"]]]
-            mean = float(part["lanes"].mean()) if len(part) else 0.0
+            mean = float(part["lanes"].mean()) if len(part) else None
             rows.append(
                 {"wave": int(wave), "instruction": int(low), "until": int(high), "active lanes": mean}
             )
