@@ -4,7 +4,7 @@
 one's figures with board and date, and runs without.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -18,13 +18,18 @@ NONE = "no record of a GPU board is in data/measured: nothing here was timed by 
 def newest_file(operation: str, folder: Path | None = None) -> tuple[Path, Record] | None:
     """The record of a GPU board that finished last among those with a measured figure of `operation`, and its
     file."""
+    return newest_of(lambda record: bool(rows(record, operation)), folder)
+
+
+def newest_of(wanted: Callable[[Record], bool], folder: Path | None = None) -> tuple[Path, Record] | None:
+    """The record of a GPU board that finished last among those wanted, and its file."""
     root = folder or paths.data() / "measured"
     found = [
         (path, record)
         for board in sorted(root.iterdir() if root.is_dir() else ())
         if board.is_dir()
         for path in records.find(board)
-        if (record := records.read(path)).board.get("kind") == "gpu" and rows(record, operation)
+        if (record := records.read(path)).board.get("kind") == "gpu" and wanted(record)
     ]
     return max(found, key=lambda one: datetime.fromisoformat(one[1].times.finished), default=None)
 
@@ -62,5 +67,6 @@ def words(record: Record) -> str:
     """Which board, when, at which commit."""
     board = record.board
     product = f" ({board['product']})" if board.get("product") else ""
-    commit = f", commit {record.environment.commit[:12]}" if record.environment.commit else ""
+    made = record.environment
+    commit = f", commit {made.commit[:12]}{' and changes to it' if made.dirty else ''}" if made.commit else ""
     return f"measured on {board['name']}{product}, {board['arch']}, {record.times.finished[:10]}{commit}"

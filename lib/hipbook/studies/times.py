@@ -6,7 +6,6 @@ medians) with the bound of its own session beside it.
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from hipbook.ops import models
 from hipbook.ops.attention_ladder import ALL_ARMS
 from hipbook.oracle import traffic
 from hipbook.records import Record
+from hipbook.studies import gpu_figures, ladder
 from hipbook.studies.arms import run_arms
 from hipbook.studies.profile import step_call
 from hipbook.studies.timing.session import METRIC, Measured, measure
@@ -37,6 +37,8 @@ Row = dict[str, Any]
 COUNTED_MODEL = "Qwen3-0.6B"
 COUNTED_KEYS = ([38], [1024], [1024] * 4)
 COUNTED_ARMS = ("decode_gqa", "split_kv")
+LADDER_CASE = "1x1024"
+LADDER_BASE = "decode"
 
 # Shapes, arms and predictions of a suite when the parameters leave them open. Predictions are the word
 # expected for `arm` against the base, written before the first session was run.
@@ -126,30 +128,46 @@ def keep(run: Investigation, taken: Measured) -> None:
 
 def newest(suite: str, wanted: Row, folder: Path | None = None) -> Record | None:
     """The newest record of this notebook on a GPU board with the same suite and parameters."""
-    root = folder or paths.data() / "measured"
-    found = [
-        record
-        for board in sorted(root.iterdir() if root.is_dir() else ())
-        if board.is_dir()
-        for record in map(records.read, records.find(board))
-        if record.made_by == MADE_BY
-        and record.sessions
-        and record.parameters.get("suite") == suite
-        and all(record.parameters.get(name) == value for name, value in wanted.items())
-    ]
-    return max(found, key=lambda record: datetime.fromisoformat(record.times.finished), default=None)
+
+    def asked(record: Record) -> bool:
+        same = all(record.parameters.get(name) == value for name, value in {"suite": suite, **wanted}.items())
+        return record.made_by == MADE_BY and bool(record.sessions) and same
+
+    found = gpu_figures.newest_of(asked, folder)
+    return found[1] if found else None
+
+
+def ladder_rows(record: Record | None, counts_file: Path | None = None) -> list[Row]:
+    """Rungs of the ladder at LADDER_CASE: time on the GPU board of `record`, wave instructions as notebook 10
+    counted them, and of both the share of the whole fall that each change brought. [] without the record."""
+    if record is None:
+        return []
+    told_by = records.read(counts_file or paths.data() / "measured" / "10_paged_attention_gap.record.json")
+    counted_of = {
+        fact.subject.removeprefix("ladder: ").partition(",")[0]: fact.value
+        for fact in told_by.facts
+        if fact.subject.startswith("ladder: ") and fact.quantity == "wave instructions"
+    }
+    us = {row["arm"]: row["us"] for row in long_rows(record.sessions) if row["case"] == LADDER_CASE}
+    missing = [arm for arm in ladder.ARMS if arm not in us or arm not in counted_of]
+    if missing:
+        raise BadArgument("record", record.board["name"], f"lacks {', '.join(missing)} at {LADDER_CASE}")
+    first, last = ladder.ARMS[0], ladder.ARMS[-1]
+    rows, before = [], first
+    for arm in ladder.ARMS:
+        row: Row = {"arm": arm, "change": ladder.CHANGES[arm], "us": us[arm], "instructions": counted_of[arm]}
+        for name, of in (("of the time, %", us), ("of the instructions, %", counted_of)):
+            row[name] = (
+                None if arm == first else round(100 * (of[before] - of[arm]) / (of[first] - of[last]), 1)
+            )
+        rows.append(row)
+        before = arm
+    return rows
 
 
 def told(record: Record | None) -> str:
     """Which board, and when; or that there is no record."""
-    if record is None:
-        return "no record of this question on a GPU board is in data/measured: nothing here was timed"
-    board = record.board
-    commit = f", commit {record.environment.commit[:12]}" if record.environment.commit else ""
-    return (
-        f"measured on {board['name']} ({board.get('product', board['arch'])}), "
-        f"{record.times.finished[:10]}{commit}"
-    )
+    return gpu_figures.NONE if record is None else gpu_figures.words(record)
 
 
 def comparisons(sessions: Sequence[Session]) -> list[Row]:
