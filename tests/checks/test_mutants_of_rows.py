@@ -10,13 +10,11 @@ from hipbook.checks.mutants import Outcome, run_mutant
 OPERATIONS = ("quantize_q8k", "grouped_gemv", "gdn_post_conv")
 TABLE = [mutant for mutant in mutants.hand_made() if mutant.operation in OPERATIONS]
 SAMPLE = {
-    "q8k-serial-last-of-equals": "oracle",
     "q8k-block-no-barrier-in-the-tree": "sanitizer: lds-race",
     "q8k-wave-sums-of-every-other-group": "output bytes",
     "gemv-superblock-no-witness": "witness",
     "gemv-spread-mins-of-the-pair": "oracle",
     "gdn-rows-of-b-as-a": "sanitizer: out-of-bounds",
-    "gdn-threshold-of-10": "oracle",
     "gdn-wave-sum-of-two-lanes": "oracle",
 }
 
