@@ -25,12 +25,14 @@ Told = Callable[[MutantResult, int, int], None]
 
 @dataclass(frozen=True)
 class Survivor:
-    """Why an edit changes nothing that can be seen. `old` and `new`: the one line that differs."""
+    """Why an edit changes nothing that can be seen. `old` and `new`: the one line that differs; `after`: a
+    line among those above it that the edit's text quotes, where `old` alone would name several edits."""
 
     file: str
     old: str
     new: str
     reason: str
+    after: str = ""
 
 
 def survivors(path: Path | None = None) -> list[Survivor]:
@@ -43,7 +45,7 @@ def explained(result: MutantResult, known: Sequence[Survivor]) -> str:
     mutant = result.mutant
     old, new = mutant.old.split("\n")[-1].strip(), mutant.new.split("\n")[-1].strip()
     for one in known:
-        if (one.file, one.old, one.new) == (mutant.file, old, new):
+        if (one.file, one.old, one.new) == (mutant.file, old, new) and one.after in mutant.old:
             return one.reason
     return ""
 
