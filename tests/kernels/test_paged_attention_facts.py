@@ -75,6 +75,26 @@ def test_rungs_in_both_wave_widths(arch: str) -> None:
         assert (kernel.scratch_bytes, kernel.wave_size) == (0, ARCHS[arch].wave_size)
 
 
+@pytest.mark.parametrize("arch", ["gfx1200", "gfx942"])
+def test_prefill_in_both_wave_widths(arch: str) -> None:
+    shapes = [(64, "bf16"), (128, "bf16"), (128, "f32")]
+    jobs = [
+        ("paged_attention/prefill.hip", arch, (*flags("prefill", d, t, t, t), "-Wall", "-Wextra", "-Werror"))
+        for d, t in shapes
+    ]
+    for (d, t), code in zip(shapes, build_many(jobs), strict=True):
+        kernel = code.kernels["paged_attention_prefill"]
+        wave = ARCHS[arch].wave_size
+        assert (kernel.scratch_bytes, kernel.wave_size, kernel.max_workgroup_size) == (0, wave, 8 * wave)
+        queries, tile = 4 * 32 * d, wave * (d * (4 if t == "f32" else 2) + 16)
+        assert kernel.lds_bytes == queries + tile
+
+
+def test_prefill_refuses_other_head_sizes_by_name() -> None:
+    with pytest.raises(BuildError, match=r"prefill serves D in \{64, 128\}"):
+        build("paged_attention/prefill.hip", "gfx1200", flags("prefill", 256))
+
+
 @pytest.mark.slow
 def test_no_scratch_in_any_decode_arm() -> None:
     """Every ratio and D of the dtypes that take most and fewest registers, and the mixed ones at ratio 16."""

@@ -77,6 +77,22 @@ def test_split_kv_reads_each_key_once_a_slice(d, ratio):
     assert seen["k_cache"].bytes_read + seen["v_cache"].bytes_read == traffic.kv_bytes("split_kv", call)
 
 
+@pytest.mark.parametrize("family", ["empty_rows", "windows", "mixed_batch", "block_sizes"])
+def test_prefill_reads_each_key_once_for_the_tokens_that_share_it(family):
+    for kind in ("decode", "prefill"):
+        for call in make(family, 4, row_kind=kind, num_q_heads=6):
+            if not call.total_q:
+                continue
+            seen = run_call(call, arm="prefill", board=BOARD).dispatch.counters.buffers
+            loaded = [seen[name].bytes_read if name in seen else 0 for name in ("k_cache", "v_cache")]
+            assert 2 * loaded[0] == 2 * loaded[1] == traffic.kv_bytes("prefill", call)
+
+
+def test_prefill_reads_less_than_decode_where_tokens_share_keys():
+    (call,) = (c for c in make("mixed_batch", 0, row_kind="prefill", num_q_heads=4)[:1])
+    assert 0 < traffic.kv_bytes("prefill", call) < traffic.kv_bytes("decode", call)
+
+
 def test_the_floor_is_met_by_the_fused_arm_alone():
     call = decode_call(50)
     read = {}

@@ -15,6 +15,7 @@ from hipbook.errors import BadArgument
 ONLINE_ELEMENTS_PER_LANE = 4
 DECODE_WAVES = 8
 TILE_KEYS = 16  # of online_tile
+PREFILL_TOKENS = 32  # of a workgroup of prefill
 IN_STEP = ("online", "online_shuffle", "online_wide", "online_tile")  # the whole workgroup takes a key
 GQA_SLICE = 2048  # ratio * D one workgroup of decode_gqa or split_kv takes
 
@@ -86,8 +87,23 @@ def kv_bytes(arm: str, shapes: Shapes) -> int:
     """Bytes of K and V that `arm` asks for: 2 * keys * (Hq, or Hkv * slices) * D * bytes an element.
 
     For any arm of the table, split_kv included: parts share the keys, so their number does not matter.
+    prefill loads a key once for PREFILL_TOKENS consecutive tokens of a request and each query head.
     """
+    if arm == "prefill":
+        return 2 * _keys_of_tiles(shapes) * shapes.q.shape[1] * _row_bytes(shapes)
     return 2 * sum(keys_per_row(shapes)) * _readers(arm, shapes) * _row_bytes(shapes)
+
+
+def _keys_of_tiles(shapes: Shapes) -> int:
+    """Keys from the first token's first to the last token's last, over tiles of PREFILL_TOKENS tokens of the
+    launch, request by request within a tile."""
+    keys, starts = 0, shapes.query_start_loc.tolist()
+    for q0, rows in zip(starts, _ranges(shapes), strict=False):
+        tiles: dict[int, list[tuple[int, int]]] = {}
+        for i, row in enumerate(rows):
+            tiles.setdefault((q0 + i) // PREFILL_TOKENS, []).append(row)
+        keys += sum(max(0, tile[-1][1] - tile[0][0] + 1) for tile in tiles.values())
+    return keys
 
 
 def _readers(arm: str, shapes: Shapes) -> int:
