@@ -71,7 +71,6 @@ MUTANTS = (
         "split-kv-no-barrier-before-arriving", "split_kv", "split_kv.h",
         "  publish();\n  __syncthreads();", "  publish();",
         "thread 0 takes the ticket before the other waves of its workgroup have stored their part",
-        out_of_reach="it shows only where two workgroups run at once; here one ends before the next begins",
     ),
     # --- which key lies where ---
     _mutant(
@@ -264,7 +263,6 @@ MUTANTS = (
         "gqa-short-slice-writes-on", "decode_gqa", "wave_rows.h",
         "        if (h < live) {\n          out_rows", "        if (h < HEADS) {\n          out_rows",
         "a slice that is one head short writes into the next one's rows",
-        out_of_reach="the next slice, which runs later here, writes those rows again",
     ),
     _mutant(
         "split-kv-nobody-is-last", "split_kv", "split_kv.h",
