@@ -12,7 +12,7 @@ from sweep_makers import BEGIN, BOARDS, FACTS, PARAMETERS, FakeEngine, offer
 from hipbook import paths, records
 from hipbook.errors import HipbookError
 from hipbook.records import Status, claims
-from hipbook.report import board_figures, gather, site
+from hipbook.report import board_figures, gather, html, site
 from hipbook.sweep import sweeping
 from hipbook.sweep.spec import Sweep
 
@@ -134,6 +134,15 @@ def test_figures_reported_by_others_are_in_no_plot(tmp_path, monkeypatch):
     assert "wave instructions" in drawn
     assert not {"mean_per_call", "calls"} & set(drawn)
     assert board_figures.draw("10", runs[:1], tmp_path) == []  # one board is no comparison
+
+
+def test_launches_that_left_one_witness_are_one_row_with_all_their_names():
+    record = records.read(paths.data() / "measured" / "10_paged_attention_gap.record.json")
+    page = html.record_page(record, raw="")
+    alike = {(w.arm, w.expected, str(w.seen)) for w in record.witnesses}
+    table = page[page.index("<h2>Witnesses") : page.index("<h2>Parameters")]
+    assert table.count("<tr>") == 1 + len(alike) < len(record.witnesses)
+    assert [w.subject for w in record.witnesses if w.subject not in table] == []
 
 
 def test_the_index_is_by_question_with_verdicts(written):

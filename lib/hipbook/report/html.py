@@ -163,14 +163,18 @@ def record_page(record: Record, *, raw: str, notebook: str = "", slug: str = "")
         }
         for fact in record.facts
     ]
+    launches: dict[tuple[str, str, str], list[str]] = {}  # alike in all but their names: a row
+    for w in record.witnesses:
+        seen = ", ".join(f"{code} in {n:,}" for code, n in w.seen.items())
+        launches.setdefault((w.arm, hex(w.expected), seen), []).append(w.subject)
     witnesses = [
         {
-            "launch": w.subject,
-            "arm": w.arm,
-            "expected": hex(w.expected),
-            "workgroups by what they wrote": ", ".join(f"{code} in {n:,}" for code, n in w.seen.items()),
+            "arm": arm,
+            "expected": expected,
+            "workgroups by what they wrote": seen,
+            "launches": f"{len(names):,}: {'; '.join(names)}",
         }
-        for w in record.witnesses
+        for (arm, expected, seen), names in launches.items()
     ]
     binaries = [
         {
