@@ -1,5 +1,6 @@
 """Fixtures several parts share."""
 
+import signal
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,11 @@ run = begin(globals(), "tiny", "Does a tiny notebook run?")"""
 FACT = """\
 run.fact("tiny", "double", 2 * size, "keys")
 print("double", 2 * size)"""
+
+# A shell makes what it starts in the background ignore Ctrl-C, and its children too; tests of it need the
+# default.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ import dying_check
 import pytest
 from fake_board import FakeBoard
 
-from hipbook import checks
+from hipbook import boards, checks
 from hipbook.checks.attention import FACTORS, AttentionCase, PagedAttentionChecks
 from hipbook.checks.case import CheckResult, Status
 from hipbook.checks.runner import _grouped
@@ -316,3 +316,16 @@ def test_a_board_by_name_runs_in_this_process_when_told_to(monkeypatch):
     monkeypatch.setattr(boards, "get", lambda name=None: FakeBoard())
     results = checks.run_checks(SMALL, "whatever", workers=0)
     assert all(r.ok for r in results)
+
+
+def test_the_record_in_the_tree_passed_and_is_of_the_present_binaries():
+    record = checks.read_full_record()
+    arms = record["operations"]["paged_attention"]
+    assert {"online", "decode"} <= set(arms)
+    wanted = Counter(case.arm for case in checks.select("full", operation="paged_attention"))
+    for arm, one in arms.items():
+        assert one["passed"], f"{arm}: {one['failed'][:3]}"
+        assert one["cases"] == wanted[arm]
+        assert one["values_compared"] > 10**8
+        assert one["board"]["name"] == "gfx1200-emu"
+    assert checks.stale_arms(record, boards.get("gfx1200-emu")) == []

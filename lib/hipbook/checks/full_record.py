@@ -20,7 +20,7 @@ from hipbook.errors import HipbookError
 
 SCHEMA = 3
 KEPT_FAILURES = 200
-PROBES = 12  # code objects an arm that tell whether a record is of the present binaries
+PROBES = 12  # cases an arm whose binaries tell whether a record is of the present ones
 
 
 def full_record(results: Sequence[CheckResult], board: Board, compiler: str, seconds: float) -> dict:
@@ -59,16 +59,24 @@ def _of_arm(name: str, arm: str, results: Sequence[CheckResult], board: Board) -
         "case_ids_sha256": _digest(sorted(result.case_id for result in results)),
         "source_sha256": sorted({result.source_sha256 for result in results if result.source_sha256}),
         "code_objects": {"count": len(objects), "sha256_of_all": _digest(objects)},
-        "probe": _probe(find_operation(name), arm, board),
+        "probe": _probe(
+            find_operation(name), _spread(sorted(r.case_id for r in results if r.code_objects)), board
+        ),
     }
 
 
-def _probe(operation: Operation, arm: str, board: Board) -> str:
-    """One hash over the binaries of the arm's first few cases as they are built now."""
-    cases = [case for case in operation.test_cases() if case.arm == arm][:PROBES]
+def _spread(case_ids: Sequence[str]) -> list[str]:
+    """PROBES of them, evenly spaced."""
+    step = max(1, len(case_ids) // PROBES)
+    return list(case_ids[::step][:PROBES])
+
+
+def _probe(operation: Operation, case_ids: Sequence[str], board: Board) -> dict:
+    """A few cases, and one hash over their binaries as they are built now."""
+    cases = [operation.parse(case_id) for case_id in case_ids]
     build_all(cases, board)
     jobs = sorted({job for case in cases for job in operation.build_jobs(case)})
-    return _digest([board.build(*job).sha256 for job in jobs])
+    return {"cases": list(case_ids), "sha256": _digest([board.build(*job).sha256 for job in jobs])}
 
 
 def _digest(words: Sequence[str]) -> str:
@@ -84,7 +92,7 @@ def stale_arms(record: dict, board: Board) -> list[str]:
         f"{name}/{arm}"
         for name, arms in record["operations"].items()
         for arm, was in arms.items()
-        if _probe(find_operation(name), arm, board) != was["probe"]
+        if _probe(find_operation(name), was["probe"]["cases"], board) != was["probe"]
     ]
 
 
