@@ -27,6 +27,7 @@ from hipbook.measure.session import judge_session
 from hipbook.measure.stability import figure
 from hipbook.measure.verdict import Reason, Verdict, Word
 from hipbook.ops.attention_arms import ARMS
+from hipbook.ops.attention_ladder import ALL_ARMS
 from hipbook.ops.attention_call import AttentionCall
 from hipbook.ops.attention_dispatch import FLAG
 from hipbook.ops.paged_attention import run_call
@@ -83,7 +84,7 @@ def test_t02_a_run_that_never_reached_the_new_kernel_is_found_out(monkeypatch):
     """Nothing proved the flag-on run reached the new kernel: here the wrapper launches another arm's."""
     online = ARMS["online"]
     impostor = replace(online, witness=ARMS["decode"].witness)
-    monkeypatch.setitem(ARMS, "decode", impostor)
+    monkeypatch.setitem(ALL_ARMS, "decode", impostor)
     with pytest.raises(KernelFault, match="wrote witness 0x10, expected 0x20"):
         run_call(small_calls()[0], arm="decode")
     monkeypatch.undo()
