@@ -27,9 +27,9 @@ from hipbook.measure.session import judge_session
 from hipbook.measure.stability import figure
 from hipbook.measure.verdict import Reason, Verdict, Word
 from hipbook.ops.attention_arms import ARMS
-from hipbook.ops.attention_ladder import ALL_ARMS
 from hipbook.ops.attention_call import AttentionCall
 from hipbook.ops.attention_dispatch import FLAG
+from hipbook.ops.attention_ladder import ALL_ARMS
 from hipbook.ops.paged_attention import run_call
 from hipbook.oracle.paged_attention import FAMILIES, compare, coverage, make, reference
 from hipbook.records import claims, claims_check, reported, store
