@@ -321,7 +321,7 @@ def test_a_board_by_name_runs_in_this_process_when_told_to(monkeypatch):
 def test_the_record_in_the_tree_passed_and_is_of_the_present_binaries():
     record = checks.read_full_record()
     arms = record["operations"]["paged_attention"]
-    assert {"online", "decode"} <= set(arms)
+    assert {"online", "decode", "decode_gqa"} <= set(arms)
     wanted = Counter(case.arm for case in checks.select("full", operation="paged_attention"))
     for arm, one in arms.items():
         assert one["passed"], f"{arm}: {one['failed'][:3]}"

@@ -196,6 +196,7 @@ def test_no_kernel_writes_a_wave_width() -> None:
         "int threads = 64;",  # online's workgroup, by its contract
         "static_assert(D == 64 || D == 128 || D == 256 || D == 512, "
         '"the decode arms serve D in {64, 128, 256, 512}");',
+        'static_assert(D == 64 || D == 128, "prefill serves D in {64, 128}");',
     }
     found = [
         f"{where}: {code.strip()}"
